@@ -1,0 +1,98 @@
+"""Everything that can go wrong, as types a caller can tell apart.
+
+ProgramError                  the root; `hint` says what to do next
+├── QuestionError             the question is empty or too long
+├── NotConfigured             the route needs a tool (web, SQL) that no setting provides
+├── LanguageModelError        the language model did not answer
+│   └── OutputError           it answered outside its schema: this call failed, the next may not
+├── WeightsError              model weights could not be found, fetched or verified
+├── LibraryError              the index cannot be read or written
+│   ├── LibraryMissing        there is no index at that place
+│   └── EncoderMismatch       the index was built with another encoder
+├── ArtifactError             a compiled program is damaged, incompatible or incomplete
+├── ReadError                 a file gave no text
+│   ├── UnsupportedFile       no reader for this kind of file
+│   ├── EncryptedFile         a password is needed
+│   ├── CorruptFile           the file is damaged
+│   └── NoText                a scan, or an empty file
+├── LabelError                a label file has a wrong or missing value
+└── Cancelled                 the caller stopped waiting; nothing failed
+"""
+
+from __future__ import annotations
+
+
+class ProgramError(Exception):
+    """Root of all errors raised on purpose. `str(error)` is one sentence for people, `hint` the next step."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        message = str(self.args[0])
+        return f"{message} {self.hint}".strip()
+
+
+class QuestionError(ProgramError):
+    """The question is empty or too long."""
+
+
+class NotConfigured(ProgramError):
+    """The chosen route needs a tool that no setting provides."""
+
+
+class LanguageModelError(ProgramError):
+    """The language model did not answer."""
+
+
+class OutputError(LanguageModelError):
+    """The language model answered outside its schema: this call failed, the next one may not."""
+
+
+class WeightsError(ProgramError):
+    """Model weights could not be found, fetched or verified."""
+
+
+class LibraryError(ProgramError):
+    """The index cannot be read or written."""
+
+
+class LibraryMissing(LibraryError):
+    """There is no index at that place."""
+
+
+class EncoderMismatch(LibraryError):
+    """The index was built with another encoder than the one asked to read it."""
+
+
+class ArtifactError(ProgramError):
+    """A compiled program is damaged, incompatible or incomplete."""
+
+
+class ReadError(ProgramError):
+    """A file gave no text."""
+
+
+class UnsupportedFile(ReadError):
+    """There is no reader for this kind of file."""
+
+
+class EncryptedFile(ReadError):
+    """A password is needed to read the file."""
+
+
+class CorruptFile(ReadError):
+    """The file is damaged."""
+
+
+class NoText(ReadError):
+    """The file holds no text: a scan, or nothing."""
+
+
+class LabelError(ProgramError):
+    """A label file has a wrong or missing value."""
+
+
+class Cancelled(ProgramError):
+    """The caller stopped waiting for the answer."""

@@ -1,0 +1,93 @@
+"""Every tunable number of the program, bounded: what `python -m optimize` writes and the program reads.
+
+Defaults are the uncompiled program. The rank weights' defaults are hand-set so that an uncompiled program ranks
+sensibly; a compiled artifact replaces them with fitted ones.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from program.types import Fusion, Transform
+
+#: The signals `rank` reads, in order. All but the first can always be had.
+SIGNALS: tuple[str, ...] = (
+    "cross_encoder",  # logit of the cross-encoder; 0 where there is none
+    "late_interaction",  # MaxSim of the query's token vectors over the chunk's, mean per query token, [-1, 1]
+    "dense",  # cosine, [-1, 1]
+    "lexical",  # BM25 divided by the best BM25 of the pool, [0, 1]
+    "dense_reciprocal",  # 1 / dense rank, 0 when not returned
+    "lexical_reciprocal",  # 1 / lexical rank, 0 when not returned
+    "fused_reciprocal",  # 1 / place in the fused pool
+    "coverage",  # share of the question's idf mass found in title + text, [0, 1]
+    "title",  # share of the question's idf mass found in the title, [0, 1]
+    "abstract",  # 1 for an abstract
+)
+
+
+class Bounded(BaseModel):
+    """A frozen group of numbers that rejects unknown names and values out of bounds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SearchParams(Bounded):
+    """How one transform's queries are searched."""
+
+    passages: int = Field(25, ge=5, le=100)
+    abstracts: int = Field(5, ge=0, le=25)
+    alpha: float = Field(0.5, ge=0.0, le=1.0)
+    fusion: Fusion = "ranked"
+
+
+class RankWeights(Bounded):
+    """A logistic model over `SIGNALS`: probability = sigmoid(bias + weights . signals)."""
+
+    bias: float
+    weights: dict[str, float]
+
+
+def _default_search() -> dict[Transform, SearchParams]:
+    names: tuple[Transform, ...] = ("clear", "vague", "compound", "broad", "needs_context", "hyde")
+    return {name: SearchParams() for name in names}  # type: ignore[call-arg]
+
+
+class Params(Bounded):
+    """All numbers. Bars on scores are probabilities of the compiled ranker, in [0, 1]."""
+
+    # search and fusion
+    search: dict[Transform, SearchParams] = Field(default_factory=_default_search)
+    title_weight: float = Field(1.0, ge=0.0, le=5.0)
+    rrf_k: int = Field(60, ge=1, le=200)
+    hyde: bool = False  # `clear` questions search with a hypothetical passage
+
+    # ranking: one set of weights for each set of signals that can be had
+    rank_with_cross_encoder: RankWeights = RankWeights(
+        bias=-1.0, weights={"cross_encoder": 0.8, "late_interaction": 2.0, "dense": 2.0, "coverage": 1.0, "title": 0.5}
+    )
+    rank_without_cross_encoder: RankWeights = RankWeights(
+        bias=-6.5, weights={"late_interaction": 5.0, "dense": 4.0, "coverage": 2.0, "title": 0.5, "lexical": 0.5}
+    )
+    top_bar: float = Field(0.02, ge=0.0, le=1.0)  # the first ten of the pool need this
+    deep_bar: float = Field(0.05, ge=0.0, le=1.0)  # the rest need this
+    abstract_slots: int = Field(1, ge=0, le=3)
+
+    # evidence
+    evidence_chunks: int = Field(6, ge=1, le=12)
+    evidence_tokens: int = Field(400, ge=100, le=6000)  # one query's evidence
+    evidence_tokens_many: int = Field(750, ge=100, le=6000)  # evidence of several queries or hops
+
+    # decisions
+    router_bar: float = Field(0.35, ge=0.0, le=1.0)  # the head decides from this probability on
+    accept_bar: float = Field(0.45, ge=0.0, le=1.0)  # best score from which evidence is enough
+    reject_bar: float = Field(0.05, ge=0.0, le=1.0)  # best score under which it is not
+    support_bar: float = Field(0.5, ge=0.0, le=1.0)  # support from which a claim stands
+
+    # bounds
+    max_queries: int = Field(3, ge=1, le=6)  # sub-questions, or variants beside the question
+    max_retrievals: int = Field(3, ge=1, le=5)  # the one loop's bound: hops of multi_hop
+    max_corrections: int = Field(1, ge=0, le=2)  # retrievals after the first, for single
+    drop_unsupported: bool = True  # else unsupported claims stay and are marked
+
+    def search_for(self, transform: Transform) -> SearchParams:
+        return self.search[transform]

@@ -1,0 +1,472 @@
+"""The whole flow of one question. `AdaptiveRAG.forward` is the algorithm; the methods under it are its steps.
+
+The language model may fail at any step: the step then does without (`_Run.attempt`), the trace says so, and an answer
+that cannot be written is quoted from the evidence.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from queue import SimpleQueue
+from threading import Event as Flag
+from threading import Lock, Thread
+from typing import TypeVar
+
+import dspy
+
+from program import lm as language_model
+from program import tools
+from program.attribution import Attribution
+from program.errors import LanguageModelError, NotConfigured, OutputError, QuestionError
+from program.evidence import assemble, best_sentences
+from program.grader import Grader
+from program.params import Params
+from program.retrieval.retriever import Retrieval, Retriever
+from program.router import Router, RouterHead
+from program.signatures import ExtractExpression
+from program.synthesizer import Synthesizer
+from program.tracing import Listener, Recorder
+from program.transforms import Standalone, Transforms, plain, refers_back
+from program.types import (
+    Answer,
+    Citation,
+    Claim,
+    Event,
+    Evidence,
+    Grade,
+    Hit,
+    Query,
+    Route,
+    Transform,
+    Turn,
+    Usage,
+    contexts_of,
+)
+
+T = TypeVar("T")
+
+MOST_WORDS = 500
+MOST_CHARACTERS = 6000
+
+
+class AdaptiveRAG(dspy.Module):
+    """Answers questions over one index, spending on each only what it needs.
+
+    retriever: searches and ranks. params: every tunable number. head: the learned router, or None (then the language
+    model routes). lm: gives the language model when it is first needed, or None to answer by quotation alone.
+    warnings: what the reader of every trace should know, such as another language model than the one compiled for.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        params: Params | None = None,
+        head: RouterHead | None = None,
+        lm: Callable[[], dspy.LM] | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        self.retriever = retriever
+        self.params = params or Params()
+        self.head = head
+        self.warnings = tuple(warnings)
+        self._connect = lm
+        self._lm: dspy.LM | None = None
+        self._lock = Lock()
+        self.standalone = Standalone()
+        self.router = Router()
+        self.transforms = Transforms()
+        self.calculation = dspy.Predict(ExtractExpression)
+        self.grader = Grader()
+        self.synthesizer = Synthesizer()
+
+    def forward(
+        self,
+        question: str,
+        history: Sequence[Turn] = (),
+        *,
+        on_event: Listener | None = None,
+        cancelled: Flag | None = None,
+    ) -> Answer:
+        """Answer a question. `on_event` hears every Event, and every Claim as it is released.
+
+        Raises QuestionError for a question that is empty or too long, Cancelled when `cancelled` was set; everything
+        else that fails ends in an answer that says so.
+        """
+        question = _checked(question)
+        with self._run(question, on_event, cancelled) as run:
+            asked = self._stand_alone(run, question, history)
+            run.route = route = self._route(run, asked)
+            if route.strategy == "no_retrieval" and run.speaks:
+                return self._reply(run, question)
+            if route.strategy in ("math", "web", "sql") and (result := self._use_tool(run, asked)):
+                return self._quote(run, asked, [result])
+            queries = self._queries(run, asked, route.transform)
+            found: list[Retrieval] = []
+            for last in self._bound(route):
+                found.append(self._retrieve(run, queries, route.transform))
+                evidence = self._gather(asked, found, route)
+                grade = self._grade(run, asked, evidence, found, last)
+                if grade.sufficient:
+                    return self._synthesize(run, asked, evidence)
+                queries = [] if last else self._correct(run, asked, grade)
+                if not queries:
+                    break
+            return self._refuse(run, grade.missing, evidence)
+
+    def stream(self, question: str, history: Sequence[Turn] = ()) -> Iterator[Event | Claim | Answer]:
+        """Events as they happen, every checked sentence as it is released, and the Answer last.
+
+        Closing the iterator cancels the question. Raises as `forward` does.
+        """
+        items: SimpleQueue[Event | Claim | Answer | BaseException] = SimpleQueue()
+        cancelled = Flag()
+
+        def work() -> None:
+            try:
+                items.put(self(question, history, on_event=items.put, cancelled=cancelled))
+            except BaseException as error:  # handed to the caller's thread, which raises it
+                items.put(error)
+
+        # A raw thread would not inherit DSPy's context.
+        Thread(target=contextvars.copy_context().run, args=(work,), name="question", daemon=True).start()
+        try:
+            while True:
+                item = items.get()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+                if isinstance(item, Answer):
+                    return
+        finally:
+            cancelled.set()
+
+    def warm_up(self, on_progress: Callable[[int, int, str], None] | None = None) -> None:
+        """Read every predictor's static prompt into the language model's prefix cache, the likeliest needed first.
+
+        Raises LanguageModelError when there is no language model.
+        """
+        first = ("synthesizer.answer", "router.decide")
+        predictors = sorted(self.named_predictors(), key=lambda pair: pair[0] not in first)
+        language_model.warm_up(self.language_model(), predictors, on_progress)
+
+    def language_model(self) -> dspy.LM:
+        """The language model, connected at the first call. Raises LanguageModelError or WeightsError."""
+        if self._connect is None:
+            raise LanguageModelError(
+                "No language model is set (RAG_LM=none).", "Set RAG_LM, or unset it for the embedded one."
+            )
+        with self._lock:
+            if self._lm is None:
+                self._lm = self._connect()
+            return self._lm
+
+    # The steps, in the order of `forward`.
+
+    def _stand_alone(self, run: _Run, question: str, history: Sequence[Turn]) -> str:
+        if not history or not run.speaks or not refers_back(question):
+            return question
+        with run.recorder.step("standalone") as done:
+            asked = run.attempt(lambda: self.standalone(question, history), question)
+            done(f"Read as: {asked}", question=asked)
+        return asked
+
+    def _route(self, run: _Run, asked: str) -> Route:
+        with run.recorder.step("route") as done:
+            odds = self.router.by_head(self.head, asked, self.retriever.encoder.encode([asked])[0])
+            by_head = _head_choice(self.head, odds)
+            sure = self.head is not None and by_head.confidence >= self.params.router_bar
+            route = by_head if sure else run.attempt(lambda: self.router(asked, odds), by_head)
+            if route.label == "clear" and self.params.hyde and run.speaks:
+                route = Route("single", "hyde", route.decided_by, route.confidence)
+            done(
+                f"{route.strategy}/{route.transform}, decided by {route.decided_by} ({route.confidence:.0%} sure)",
+                strategy=route.strategy,
+                transform=route.transform,
+                decided_by=route.decided_by,
+                confidence=round(route.confidence, 4),
+                odds={label: round(share, 4) for label, share in odds[:3]},
+            )
+        return route
+
+    def _reply(self, run: _Run, question: str) -> Answer:
+        with run.recorder.step("synthesize") as done:
+            claims = [Claim(text, (), 1.0, "plain") for text in run.sentences(self.synthesizer.greet(question))]
+            if not claims:
+                claims = [Claim("Ask me anything about the documents in the library.", (), 1.0, "plain")]
+            for claim in claims:
+                run.recorder.release(claim)
+            done("Replied without the library", sentences=len(claims))
+        return run.answer(claims)
+
+    def _use_tool(self, run: _Run, asked: str) -> Evidence | None:
+        """What the tool found, or None: then the library is asked, and the trace says why."""
+        strategy = run.route.strategy
+        with run.recorder.step("tool") as done:
+            try:
+                if strategy == "math":
+                    expression = tools.plain_arithmetic(asked) or run.attempt(
+                        lambda: str(language_model.call(self.calculation, question=asked).expression), asked
+                    )
+                    result = tools.calculate(expression)
+                else:
+                    result = tools.search_web(asked) if strategy == "web" else tools.query_sql(asked)
+                done(result.text, tool=strategy, result=result.text)
+                return result
+            except (NotConfigured, QuestionError) as error:
+                done(str(error), tool=strategy, error=type(error).__name__)
+        return None
+
+    def _queries(self, run: _Run, asked: str, transform: Transform) -> list[Query]:
+        if transform == "clear" or not run.speaks:
+            return plain(asked)
+        with run.recorder.step("transform") as done:
+            queries = run.attempt(lambda: self.transforms(transform, asked, self.params.max_queries), plain(asked))
+            done(
+                f"{transform}: " + " | ".join(query.dense or query.text for query in queries),
+                transform=transform,
+                queries=[query.text for query in queries],
+                against=list(dict.fromkeys(query.against for query in queries)),
+            )
+        return queries
+
+    def _bound(self, route: Route) -> Iterator[bool]:
+        """The one bounded loop: yields whether this retrieval is the last."""
+        most = self.params.max_retrievals if route.strategy == "multi_hop" else 1 + self.params.max_corrections
+        yield from (step == most - 1 for step in range(most))
+
+    def _retrieve(self, run: _Run, queries: Sequence[Query], transform: Transform) -> Retrieval:
+        with run.recorder.step("retrieve") as done:
+            retrieval = self.retriever.retrieve(queries, self.params.search_for(transform), self.params)
+            pool = sum(len(item.hits) for item in retrieval.pools)
+            done(
+                f"{pool} candidates from {len(queries)} quer{'y' if len(queries) == 1 else 'ies'}",
+                queries=[query.text for query in queries],
+                pool=[_shown(hit) for item in retrieval.pools for hit in item.hits],
+            )
+        with run.recorder.step("rank") as done:
+            best = retrieval.hits[0] if retrieval.hits else None
+            done(
+                f"Kept {len(retrieval.hits)}, best {best.score:.2f} ({best.chunk.title})" if best else "Kept none",
+                ranker=self.retriever.ranker,
+                hits=[_shown(hit) for hit in retrieval.hits],
+            )
+        for note in retrieval.notes:
+            run.recorder.note(note)
+        return retrieval
+
+    def _gather(self, asked: str, found: Sequence[Retrieval], route: Route) -> tuple[Evidence, ...]:
+        against = list(dict.fromkeys([pool.against for item in found for pool in item.pools]))
+        many = len(against) > 1 or route.transform == "broad"
+        return assemble(
+            _interleave([item.hits for item in found]),
+            [asked, *against] if route.strategy == "multi_hop" else against,
+            self.retriever.encoder,
+            chunks=self.params.evidence_chunks,
+            tokens=self.params.evidence_tokens_many if many else self.params.evidence_tokens,
+        )
+
+    def _grade(
+        self, run: _Run, asked: str, evidence: Sequence[Evidence], found: Sequence[Retrieval], last: bool
+    ) -> Grade:
+        with run.recorder.step("grade") as done:
+            scores = [max((hit.score for hit in item), default=0.0) for item in found[-1].ranked]
+            hops = run.route.strategy == "multi_hop"
+            if hops:
+                scores = [max(scores, default=0.0)]
+            score = min(scores, default=0.0)
+            grade = self.grader.by_bars(scores, self.params)
+            # Hops go on until the language model has what it needs; the last evidence is what there is.
+            fallback = Grade(bool(evidence) and score >= self.params.reject_bar, "", "fallback", score)
+            if hops and not last and evidence:
+                grade = run.attempt(lambda: self.grader.hop(asked, evidence, score), fallback)
+            elif grade is None:
+                grade = fallback if hops else run.attempt(lambda: self.grader(asked, evidence, score), fallback)
+            done(
+                ("Enough" if grade.sufficient else f"Not enough: {grade.missing or 'nothing close was found'}")
+                + f" (by {grade.decided_by}, best score {score:.2f})",
+                sufficient=grade.sufficient,
+                missing=grade.missing,
+                decided_by=grade.decided_by,
+                score=round(score, 4),
+                evidence=[{"n": item.n, "title": item.chunk.title, "text": item.text} for item in evidence],
+            )
+        return grade
+
+    def _correct(self, run: _Run, asked: str, grade: Grade) -> list[Query]:
+        """The next queries, towards what is missing; none when there is no way to reformulate."""
+        if grade.missing:
+            against = grade.missing if run.route.strategy == "multi_hop" else asked
+            return [Query(grade.missing, against=against)]
+        if not run.speaks:
+            return []
+        with run.recorder.step("transform") as done:
+            queries = run.attempt(lambda: self.transforms("vague", asked, 1), [])
+            done(
+                "Correction: " + (" | ".join(query.text for query in queries) or "none"),
+                transform="vague",
+                queries=[query.text for query in queries],
+            )
+        return [query for query in queries if query.text != asked]
+
+    def _synthesize(self, run: _Run, asked: str, evidence: Sequence[Evidence]) -> Answer:
+        if not run.speaks:
+            return self._quote(run, asked, evidence)
+        claims: list[Claim] = []
+        dropped = 0
+        with run.recorder.step("synthesize") as done:
+            check = Attribution(asked, evidence, self.retriever.encoder, self.params.support_bar)
+            for sentence in run.sentences(self.synthesizer.write(asked, evidence)):
+                claim = check.check(sentence)
+                if claim.status == "unsupported" and self.params.drop_unsupported:
+                    dropped += 1
+                    continue
+                claims.append(claim)
+                run.recorder.release(claim)
+            done(
+                f"{len(claims)} sentences supported, {dropped} dropped",
+                claims=[{"text": c.text, "support": round(c.support, 4), "status": c.status} for c in claims],
+                dropped=dropped,
+            )
+        if claims:
+            return run.answer(claims, check.citations, evidence)
+        if not run.speaks:
+            return self._quote(run, asked, evidence)
+        return self._refuse(run, "", evidence, drafted=dropped > 0)
+
+    def _quote(self, run: _Run, asked: str, evidence: Sequence[Evidence]) -> Answer:
+        """The best supporting sentences, quoted: what is left when no language model can write."""
+        with run.recorder.step("synthesize") as done:
+            check = Attribution(asked, evidence, self.retriever.encoder, self.params.support_bar)
+            best = best_sentences(asked, evidence, self.retriever.encoder, self.params.max_queries)
+            claims = [check.quote(item, position) for item, position in best]
+            for claim in claims:
+                run.recorder.release(claim)
+            done(f"Quoted {len(claims)} sentences", claims=[{"text": c.text, "status": c.status} for c in claims])
+        return run.answer(claims, check.citations, evidence)
+
+    def _refuse(self, run: _Run, missing: str, evidence: Sequence[Evidence], drafted: bool = False) -> Answer:
+        text = "I could not find the answer to this in the library."
+        if drafted:
+            text = "I found related passages, but could not verify an answer against them."
+        if missing:
+            text += f" What is missing: {missing.rstrip('.')}."
+        titles = list(dict.fromkeys(item.chunk.title for item in evidence))[:3]
+        if titles:
+            text += f" The closest documents are: {'; '.join(titles)}."
+        return run.answer([], evidence=evidence, refusal=text)
+
+    @contextmanager
+    def _run(self, question: str, listener: Listener | None, cancelled: Flag | None) -> Iterator[_Run]:
+        """Everything one question needs, with the language model where there is one."""
+        try:
+            lm = self.language_model()
+        except LanguageModelError as error:
+            yield self._begin(_Run(question, Recorder(listener, Usage, cancelled), speaks=False), str(error))
+            return
+        with language_model.session(lm) as meter:
+            yield self._begin(_Run(question, Recorder(listener, lambda: meter.usage, cancelled), speaks=True))
+
+    def _begin(self, run: _Run, *notes: str) -> _Run:
+        for note in (*self.warnings, *notes):
+            run.recorder.note(note)
+        return run
+
+
+class _Run:
+    """One question on its way: its trace, its route, and whether the language model still speaks."""
+
+    def __init__(self, question: str, recorder: Recorder, speaks: bool) -> None:
+        self.question = question
+        self.recorder = recorder
+        self.speaks = speaks
+        self.route = Route("single", "clear", "fallback", 0.0)
+
+    def attempt(self, call: Callable[[], T], otherwise: T) -> T:
+        """The call's result, or `otherwise` when the language model fails. One that is down is not asked again."""
+        if not self.speaks:
+            return otherwise
+        try:
+            return call()
+        except LanguageModelError as error:
+            self._failed(error)
+            return otherwise
+
+    def sentences(self, sentences: Iterator[str]) -> Iterator[str]:
+        """The sentences up to where the language model fails, if it does."""
+        try:
+            yield from sentences
+        except LanguageModelError as error:
+            self._failed(error)
+
+    def answer(
+        self,
+        claims: Sequence[Claim],
+        citations: Sequence[Citation] = (),
+        evidence: Sequence[Evidence] = (),
+        refusal: str = "",
+    ) -> Answer:
+        return Answer(
+            question=self.question,
+            text=refusal or " ".join(claim.text for claim in claims),
+            refused=bool(refusal),
+            route=self.route,
+            claims=tuple(claims),
+            citations=tuple(citations),
+            contexts=contexts_of(evidence),
+            trace=self.recorder.trace,
+            usage=self.recorder.usage,
+            seconds=self.recorder.seconds,
+            first_token_seconds=self.recorder.first_claim_seconds,
+        )
+
+    def _failed(self, error: LanguageModelError) -> None:
+        self.speaks = isinstance(error, OutputError)
+        self.recorder.note(str(error), error=type(error).__name__)
+
+
+def _checked(question: str) -> str:
+    question = question.strip()
+    if not question:
+        raise QuestionError("The question is empty.", "Type a question about the documents.")
+    words = len(question.split())
+    if words > MOST_WORDS or len(question) > MOST_CHARACTERS:
+        raise QuestionError(
+            f"The question is too long ({words:,} words, {len(question):,} characters).",
+            f"Ask in at most {MOST_WORDS} words; long texts can be added to the library as documents.",
+        )
+    return question
+
+
+def _head_choice(head: RouterHead | None, odds: Sequence[tuple[str, float]]) -> Route:
+    """The head's likeliest class; without a head, the plainest route."""
+    if head is None:
+        return Route.from_label("clear", "fallback", 0.0)
+    label, share = odds[0]
+    return Route.from_label(label, "head", share)
+
+
+def _interleave(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Hits of several retrievals in turn, each chunk once."""
+    merged: dict[str, Hit] = {}
+    for place in zip_longest(*rankings):
+        for hit in place:
+            if hit is not None:
+                merged.setdefault(hit.chunk.id, hit)
+    return list(merged.values())
+
+
+def _shown(hit: Hit) -> dict[str, object]:
+    return {
+        "id": hit.chunk.id,
+        "document": hit.chunk.document,
+        "title": hit.chunk.title,
+        "score": round(hit.score, 4),
+        "dense": round(hit.dense, 4),
+        "lexical": round(hit.lexical, 4),
+        "fused": round(hit.fused, 6),
+    }

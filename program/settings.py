@@ -1,0 +1,46 @@
+"""Every environment setting, in one model. `python -m program doctor` prints what is in force.
+
+Names are the fields' with the prefix `RAG_`, for example `RAG_LM=openai/gpt-4o-mini`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from platformdirs import user_cache_path, user_data_path
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+APP = "adaptive-rag"
+ROOT = Path(__file__).resolve().parent.parent
+BUNDLED = Path(__file__).resolve().parent / "bundled"
+
+
+class Settings(BaseSettings):
+    """What the environment says. Unset fields have defaults that need no key and no server."""
+
+    model_config = SettingsConfigDict(env_prefix="RAG_", env_file=".env", extra="ignore", frozen=True)
+
+    lm: str = Field("embedded", description="embedded, embedded/0.5b, openai/MODEL, ollama/MODEL, anthropic/MODEL, ...")
+    lm_url: str | None = Field(None, description="base URL of an OpenAI-compatible server, used with lm=openai/MODEL")
+    lm_key: SecretStr | None = Field(None, description="API key; the provider's own variable works too")
+    lm_timeout: float = Field(120.0, gt=0, description="seconds for one language-model call")
+    weights: Path | None = Field(None, description="folder that already holds the weights' files")
+    encoder: str = Field("all-MiniLM-L6-v2", description="sentence encoder: a name, or a folder")
+    reranker: str | None = Field(
+        None, description="cross-encoder: a folder or hub name; auto when unset; none to switch off"
+    )
+    offline: bool = Field(False, description="never fetch anything")
+    data: Path = Field(default_factory=lambda: user_data_path(APP), description="where indexes are kept")
+    cache: Path = Field(default_factory=lambda: user_cache_path(APP), description="where weights are kept")
+    index: Path | None = Field(
+        None, description="index folder; else your library if there is one, else the demo library"
+    )
+    artifact: Path | None = Field(None, description="compiled program; else artifacts/default")
+
+
+def shipped(relative: str) -> Path:
+    """A folder that ships with the program (`data/corpus`, `artifacts/default`): in a checkout at its root, in an
+    installed wheel inside the package."""
+    in_checkout = ROOT / relative
+    return in_checkout if (ROOT / "pyproject.toml").exists() else BUNDLED / relative
