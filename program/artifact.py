@@ -177,7 +177,7 @@ def load(
 
     Raises ArtifactError, LibraryError, WeightsError.
     """
-    settings = settings or Settings()  # type: ignore[call-arg]
+    settings = settings or Settings()
     if index is not None:
         settings = settings.model_copy(update={"index": Path(index)})
     artifact = read(_folder(path or settings.artifact))

@@ -23,6 +23,7 @@ _ANY_MARK = re.compile(r"\s*\[[\d,;\s–-]*\]")
 _STOPS = (".", "!", "?", "。", "！", "？")
 _FOREIGN_NUMBER = 0.2  # what is left of the support of a claim with a figure from nowhere
 _FOREIGN_NAME = 0.6
+_MISATTRIBUTED = 0.5  # a figure that the passage gives to something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +108,29 @@ class Attribution:
         title = window.evidence.chunk.title
         share = len(new & content_words(f"{title} {window.text}")) / len(new) if new else 0.0
         support = 0.5 * max(cosine, 0.0) + 0.5 * (share + coverage(text, f"{title} {window.text}")) / 2
-        known_numbers, known_names = self._known[window.evidence.n]
-        if numbers(text) - numbers(window.text) - numbers(self._question):
-            support *= _FOREIGN_NUMBER if numbers(text) - known_numbers else 0.8
-        if names(text) - known_names:
+        if numbers(text) - numbers(f"{title} {window.text}") - numbers(self._question):
+            support *= _FOREIGN_NUMBER
+        if names(text) - self._known[window.evidence.n]:
             support *= _FOREIGN_NAME
+        if self._misattributed(text, window):
+            support *= _MISATTRIBUTED
         return min(max(support, 0.0), 1.0)
+
+    def _misattributed(self, text: str, window: _Window) -> bool:
+        """Whether a figure of the claim is said, in the window, of something else than what the claim names.
+
+        So it is when every sentence with the figure lacks one of the claim's names and has a name that neither claim
+        nor question has: `BERT-large has 12 layers` against `BERT-base has 12 layers. BERT-large has 24 layers.`
+        """
+        claimed = names(text)
+        familiar = claimed | names(self._question) | content_words(f"{self._question} {window.evidence.chunk.title}")
+        for figure in numbers(text) - numbers(self._question):
+            saying = [
+                s.text for s in window.evidence.sentences[window.first : window.last + 1] if figure in numbers(s.text)
+            ]
+            if saying and all(claimed - content_words(said) and names(said) - familiar for said in saying):
+                return True
+        return False
 
     def _number(self, window: _Window, support: float) -> int:
         start, end = window.span
@@ -163,6 +181,7 @@ def _windows(item: Evidence) -> list[_Window]:
     return single + adjacent
 
 
-def _known(item: Evidence, question: str) -> tuple[frozenset[str], frozenset[str]]:
+def _known(item: Evidence, question: str) -> frozenset[str]:
+    """The words that a claim about this evidence may have as names."""
     everything = f"{question} {item.chunk.title}. {item.text}"
-    return numbers(everything), content_words(everything) | names(everything)
+    return content_words(everything) | names(everything)

@@ -46,7 +46,7 @@ def assemble(
         return ()
     relevance = _relevance(candidates, asked, encoder, kept)
     chosen = _choose(candidates, relevance, kept, tokens)
-    evidence = []
+    evidence: list[Evidence] = []
     for position, hit in enumerate(kept):
         sentences = tuple(candidates[i].sentence for i in sorted(chosen) if candidates[i].hit == position)
         if sentences:
@@ -84,7 +84,8 @@ def _cut(evidence: Sequence[Evidence], tokens: int) -> list[Evidence]:
     share = max(tokens // max(len(evidence), 1), 30)
     cut = []
     for item in evidence:
-        spent, sentences = 0, []
+        spent = 0
+        sentences: list[Sentence] = []
         for sentence in item.sentences:
             spent += count_tokens(sentence.text)
             if sentences and spent > share:
@@ -121,7 +122,7 @@ def _relevance(
             smoothed[:, i] = np.maximum(smoothed[:, i], own[:, i] + _NEIGHBOUR * own[:, j])
             smoothed[:, j] = np.maximum(smoothed[:, j], own[:, j] + _NEIGHBOUR * own[:, i])
     prior = np.array([_PRIOR * hits[candidate.hit].score for candidate in candidates])
-    return (smoothed + prior).astype(np.float32)
+    return np.asarray(smoothed + prior, np.float32)
 
 
 def _choose(

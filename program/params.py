@@ -49,7 +49,7 @@ class RankWeights(Bounded):
 
 def _default_search() -> dict[Transform, SearchParams]:
     names: tuple[Transform, ...] = ("clear", "vague", "compound", "broad", "needs_context", "hyde")
-    return {name: SearchParams() for name in names}  # type: ignore[call-arg]
+    return {name: SearchParams() for name in names}
 
 
 class Params(Bounded):

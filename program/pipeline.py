@@ -1,6 +1,6 @@
 """The whole flow of one question. `AdaptiveRAG.forward` is the algorithm; the methods under it are its steps.
 
-The language model may fail at any step: the step then does without (`_Run.attempt`), the trace says so, and an answer
+The language model may fail at any step: the step then does without (`Run.attempt`), the trace says so, and an answer
 that cannot be written is quoted from the evidence.
 """
 
@@ -20,19 +20,19 @@ import dspy
 from program import lm as language_model
 from program import tools
 from program.attribution import Attribution
-from program.errors import LanguageModelError, NotConfigured, OutputError, QuestionError
+from program.errors import LanguageModelError, NotConfigured, QuestionError, WeightsError
 from program.evidence import assemble, best_sentences
 from program.grader import Grader
 from program.params import Params
 from program.retrieval.retriever import Retrieval, Retriever
 from program.router import Router, RouterHead
+from program.run import Run
 from program.signatures import ExtractExpression
 from program.synthesizer import Synthesizer
 from program.tracing import Listener, Recorder
 from program.transforms import Standalone, Transforms, plain, refers_back
 from program.types import (
     Answer,
-    Citation,
     Claim,
     Event,
     Evidence,
@@ -43,7 +43,6 @@ from program.types import (
     Transform,
     Turn,
     Usage,
-    contexts_of,
 )
 
 T = TypeVar("T")
@@ -109,7 +108,7 @@ class AdaptiveRAG(dspy.Module):
             found: list[Retrieval] = []
             for last in self._bound(route):
                 found.append(self._retrieve(run, queries, route.transform))
-                evidence = self._gather(asked, found, route)
+                evidence = self.gather(asked, found, route)
                 grade = self._grade(run, asked, evidence, found, last)
                 if grade.sufficient:
                     return self._synthesize(run, asked, evidence)
@@ -167,7 +166,7 @@ class AdaptiveRAG(dspy.Module):
 
     # The steps, in the order of `forward`.
 
-    def _stand_alone(self, run: _Run, question: str, history: Sequence[Turn]) -> str:
+    def _stand_alone(self, run: Run, question: str, history: Sequence[Turn]) -> str:
         if not history or not run.speaks or not refers_back(question):
             return question
         with run.recorder.step("standalone") as done:
@@ -175,7 +174,7 @@ class AdaptiveRAG(dspy.Module):
             done(f"Read as: {asked}", question=asked)
         return asked
 
-    def _route(self, run: _Run, asked: str) -> Route:
+    def _route(self, run: Run, asked: str) -> Route:
         with run.recorder.step("route") as done:
             odds = self.router.by_head(self.head, asked, self.retriever.encoder.encode([asked])[0])
             by_head = _head_choice(self.head, odds)
@@ -193,7 +192,7 @@ class AdaptiveRAG(dspy.Module):
             )
         return route
 
-    def _reply(self, run: _Run, question: str) -> Answer:
+    def _reply(self, run: Run, question: str) -> Answer:
         with run.recorder.step("synthesize") as done:
             claims = [Claim(text, (), 1.0, "plain") for text in run.sentences(self.synthesizer.greet(question))]
             if not claims:
@@ -203,7 +202,7 @@ class AdaptiveRAG(dspy.Module):
             done("Replied without the library", sentences=len(claims))
         return run.answer(claims)
 
-    def _use_tool(self, run: _Run, asked: str) -> Evidence | None:
+    def _use_tool(self, run: Run, asked: str) -> Evidence | None:
         """What the tool found, or None: then the library is asked, and the trace says why."""
         strategy = run.route.strategy
         with run.recorder.step("tool") as done:
@@ -221,7 +220,7 @@ class AdaptiveRAG(dspy.Module):
                 done(str(error), tool=strategy, error=type(error).__name__)
         return None
 
-    def _queries(self, run: _Run, asked: str, transform: Transform) -> list[Query]:
+    def _queries(self, run: Run, asked: str, transform: Transform) -> list[Query]:
         if transform == "clear" or not run.speaks:
             return plain(asked)
         with run.recorder.step("transform") as done:
@@ -239,7 +238,7 @@ class AdaptiveRAG(dspy.Module):
         most = self.params.max_retrievals if route.strategy == "multi_hop" else 1 + self.params.max_corrections
         yield from (step == most - 1 for step in range(most))
 
-    def _retrieve(self, run: _Run, queries: Sequence[Query], transform: Transform) -> Retrieval:
+    def _retrieve(self, run: Run, queries: Sequence[Query], transform: Transform) -> Retrieval:
         with run.recorder.step("retrieve") as done:
             retrieval = self.retriever.retrieve(queries, self.params.search_for(transform), self.params)
             pool = sum(len(item.hits) for item in retrieval.pools)
@@ -259,7 +258,7 @@ class AdaptiveRAG(dspy.Module):
             run.recorder.note(note)
         return retrieval
 
-    def _gather(self, asked: str, found: Sequence[Retrieval], route: Route) -> tuple[Evidence, ...]:
+    def gather(self, asked: str, found: Sequence[Retrieval], route: Route) -> tuple[Evidence, ...]:
         against = list(dict.fromkeys([pool.against for item in found for pool in item.pools]))
         many = len(against) > 1 or route.transform == "broad"
         return assemble(
@@ -271,7 +270,7 @@ class AdaptiveRAG(dspy.Module):
         )
 
     def _grade(
-        self, run: _Run, asked: str, evidence: Sequence[Evidence], found: Sequence[Retrieval], last: bool
+        self, run: Run, asked: str, evidence: Sequence[Evidence], found: Sequence[Retrieval], last: bool
     ) -> Grade:
         with run.recorder.step("grade") as done:
             scores = [max((hit.score for hit in item), default=0.0) for item in found[-1].ranked]
@@ -297,7 +296,7 @@ class AdaptiveRAG(dspy.Module):
             )
         return grade
 
-    def _correct(self, run: _Run, asked: str, grade: Grade) -> list[Query]:
+    def _correct(self, run: Run, asked: str, grade: Grade) -> list[Query]:
         """The next queries, towards what is missing; none when there is no way to reformulate."""
         if grade.missing:
             against = grade.missing if run.route.strategy == "multi_hop" else asked
@@ -305,7 +304,7 @@ class AdaptiveRAG(dspy.Module):
         if not run.speaks:
             return []
         with run.recorder.step("transform") as done:
-            queries = run.attempt(lambda: self.transforms("vague", asked, 1), [])
+            queries: list[Query] = run.attempt(lambda: self.transforms("vague", asked, 1), [])
             done(
                 "Correction: " + (" | ".join(query.text for query in queries) or "none"),
                 transform="vague",
@@ -313,7 +312,7 @@ class AdaptiveRAG(dspy.Module):
             )
         return [query for query in queries if query.text != asked]
 
-    def _synthesize(self, run: _Run, asked: str, evidence: Sequence[Evidence]) -> Answer:
+    def _synthesize(self, run: Run, asked: str, evidence: Sequence[Evidence]) -> Answer:
         if not run.speaks:
             return self._quote(run, asked, evidence)
         claims: list[Claim] = []
@@ -338,7 +337,7 @@ class AdaptiveRAG(dspy.Module):
             return self._quote(run, asked, evidence)
         return self._refuse(run, "", evidence, drafted=dropped > 0)
 
-    def _quote(self, run: _Run, asked: str, evidence: Sequence[Evidence]) -> Answer:
+    def _quote(self, run: Run, asked: str, evidence: Sequence[Evidence]) -> Answer:
         """The best supporting sentences, quoted: what is left when no language model can write."""
         with run.recorder.step("synthesize") as done:
             check = Attribution(asked, evidence, self.retriever.encoder, self.params.support_bar)
@@ -349,7 +348,7 @@ class AdaptiveRAG(dspy.Module):
             done(f"Quoted {len(claims)} sentences", claims=[{"text": c.text, "status": c.status} for c in claims])
         return run.answer(claims, check.citations, evidence)
 
-    def _refuse(self, run: _Run, missing: str, evidence: Sequence[Evidence], drafted: bool = False) -> Answer:
+    def _refuse(self, run: Run, missing: str, evidence: Sequence[Evidence], drafted: bool = False) -> Answer:
         text = "I could not find the answer to this in the library."
         if drafted:
             text = "I found related passages, but could not verify an answer against them."
@@ -361,72 +360,20 @@ class AdaptiveRAG(dspy.Module):
         return run.answer([], evidence=evidence, refusal=text)
 
     @contextmanager
-    def _run(self, question: str, listener: Listener | None, cancelled: Flag | None) -> Iterator[_Run]:
+    def _run(self, question: str, listener: Listener | None, cancelled: Flag | None) -> Iterator[Run]:
         """Everything one question needs, with the language model where there is one."""
         try:
             lm = self.language_model()
-        except LanguageModelError as error:
-            yield self._begin(_Run(question, Recorder(listener, Usage, cancelled), speaks=False), str(error))
+        except (LanguageModelError, WeightsError) as error:
+            yield self._begin(Run(question, Recorder(listener, Usage, cancelled), speaks=False), str(error))
             return
         with language_model.session(lm) as meter:
-            yield self._begin(_Run(question, Recorder(listener, lambda: meter.usage, cancelled), speaks=True))
+            yield self._begin(Run(question, Recorder(listener, lambda: meter.usage, cancelled), speaks=True))
 
-    def _begin(self, run: _Run, *notes: str) -> _Run:
+    def _begin(self, run: Run, *notes: str) -> Run:
         for note in (*self.warnings, *notes):
             run.recorder.note(note)
         return run
-
-
-class _Run:
-    """One question on its way: its trace, its route, and whether the language model still speaks."""
-
-    def __init__(self, question: str, recorder: Recorder, speaks: bool) -> None:
-        self.question = question
-        self.recorder = recorder
-        self.speaks = speaks
-        self.route = Route("single", "clear", "fallback", 0.0)
-
-    def attempt(self, call: Callable[[], T], otherwise: T) -> T:
-        """The call's result, or `otherwise` when the language model fails. One that is down is not asked again."""
-        if not self.speaks:
-            return otherwise
-        try:
-            return call()
-        except LanguageModelError as error:
-            self._failed(error)
-            return otherwise
-
-    def sentences(self, sentences: Iterator[str]) -> Iterator[str]:
-        """The sentences up to where the language model fails, if it does."""
-        try:
-            yield from sentences
-        except LanguageModelError as error:
-            self._failed(error)
-
-    def answer(
-        self,
-        claims: Sequence[Claim],
-        citations: Sequence[Citation] = (),
-        evidence: Sequence[Evidence] = (),
-        refusal: str = "",
-    ) -> Answer:
-        return Answer(
-            question=self.question,
-            text=refusal or " ".join(claim.text for claim in claims),
-            refused=bool(refusal),
-            route=self.route,
-            claims=tuple(claims),
-            citations=tuple(citations),
-            contexts=contexts_of(evidence),
-            trace=self.recorder.trace,
-            usage=self.recorder.usage,
-            seconds=self.recorder.seconds,
-            first_token_seconds=self.recorder.first_claim_seconds,
-        )
-
-    def _failed(self, error: LanguageModelError) -> None:
-        self.speaks = isinstance(error, OutputError)
-        self.recorder.note(str(error), error=type(error).__name__)
 
 
 def _checked(question: str) -> str:

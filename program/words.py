@@ -55,7 +55,7 @@ def numbers(text: str) -> frozenset[str]:
 
 def names(text: str) -> frozenset[str]:
     """Capitalised words, case-folded, that do not merely open a sentence."""
-    found = set()
+    found: set[str] = set()
     for match in _NAME.finditer(text):
         word = match.group()
         opens = not text[: match.start()].rstrip(" \"'“(") or text[: match.start()].rstrip(" \"'“(")[-1] in ".!?:\n"

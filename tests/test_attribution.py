@@ -58,10 +58,11 @@ def test_a_wrong_or_missing_mark_is_mended_when_another_passage_supports(mark: s
         "BERT-large has 12 attention heads [1].",  # a figure from nowhere
         "RoBERTa has 16 attention heads [1].",  # another name
         "Paris is the capital of France [1].",
+        "BERT-large has 110 million parameters [3].",  # said of BERT-base
     ],
 )
 def test_what_nothing_supports_is_unsupported_and_uncited(sentence: str) -> None:
-    check = checker([BERT, ADAM])
+    check = checker([BERT, ADAM, "BERT-base has 110 million parameters. BERT-large has 340 million parameters."])
     claim = check.check(sentence)
     assert (claim.status, claim.citations) == ("unsupported", ())
     assert check.citations == ()

@@ -1,0 +1,425 @@
+"""`python -m optimize`: compile the program, and measure it on labelled questions.
+
+Tables go to standard output, plans, progress and errors to standard error. Exit codes: 0 done, 1 something failed or
+the labels are unsound, 2 wrong use, 3 the compiled program was no better and was not written.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from program.errors import ArtifactError, LabelError, ProgramError
+
+if TYPE_CHECKING:
+    from optimize.labels import QuestionLabel
+    from optimize.plan import Budget, Line
+    from optimize.run import Outcome, Run
+    from program.artifact import Artifact
+    from program.pipeline import AdaptiveRAG
+    from program.settings import Settings
+
+FAILED, WRONG_USE, NOT_WRITTEN = 1, 2, 3
+DEFAULT_LABELS = "data/labeled"
+
+app = typer.Typer(
+    name="optimize",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+labels_app = typer.Typer(help="Check label files.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(labels_app, name="labels")
+
+IndexOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--index", metavar="DIR", help="The library's folder; else your own once it has documents, else the demo."
+    ),
+]
+ArtifactOption = Annotated[
+    Path | None,
+    typer.Option("--artifact", metavar="DIR", help="The compiled program's folder; else artifacts/default."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option("--labels", metavar="DIR", help="Folder with routing and qa (JSONL or CSV); else data/labeled."),
+]
+
+
+def main() -> None:
+    """Entry point of `python -m optimize`."""
+    app()
+
+
+@app.callback()
+def optimize(
+    context: typer.Context,
+    budget: Annotated[
+        Literal["tiny", "quick", "medium", "full"],
+        typer.Option(
+            help="tiny: try it out. quick: about 20 minutes with the embedded model. medium: 90. full: a night."
+        ),
+    ] = "quick",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the compiled program is written.")] = Path(
+        "artifacts/default"
+    ),
+    labels: LabelsOption = None,
+    index: IndexOption = None,
+    artifact: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The compiled program to start from and to beat; else the one in --out."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of every draw.")] = 0,
+    optimizer: Annotated[
+        Literal["bootstrap", "miprov2", "gepa"],
+        typer.Option(help="bootstrap: few-shot examples. miprov2: instructions too. gepa: instructions by reflection."),
+    ] = "bootstrap",
+    only: Annotated[
+        str,
+        typer.Option(metavar="STAGES", help="Some of head,tune,compile,thresholds; what is left out stays as it is."),
+    ] = "head,tune,compile,thresholds",
+    force: Annotated[
+        bool, typer.Option("--force", help="Write the compiled program even where it is no better.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Do all work again; else finished work of earlier runs is used.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking.")] = False,
+) -> None:
+    """Compile the program against labelled questions, and compare it with the uncompiled one.
+
+    Fits the router's head, tunes retrieval and ranking, compiles few-shot examples with DSPy, tunes the bars, asks
+    the test part, and writes the result as an artifact. The plan with its cost comes first. An interrupted run goes
+    on where it stopped. What is no better on the dev part than the artifact in its place is not written (exit code 3).
+
+    \b
+    Examples:
+      python -m optimize --budget quick
+      python -m optimize --budget tiny --out artifacts/trial --yes
+      python -m optimize --only head,tune
+      python -m optimize --labels my/labels --index my/library --out artifacts/mine
+      RAG_LM=openai/gpt-4o-mini python -m optimize --budget medium --optimizer gepa
+      python -m optimize labels check
+      python -m optimize compare data/labeled/qa.jsonl --json
+      python -m optimize eval --part test
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with _failures():
+        stages = [stage.strip() for stage in only.split(",") if stage.strip()]
+        from optimize.plan import BUDGETS, STAGES
+
+        if unknown := sorted(set(stages) - set(STAGES)) or not stages:
+            raise typer.BadParameter(f"--only takes some of {','.join(STAGES)}, not {unknown or 'nothing'}.")
+        run, settings = _prepare(labels, index, artifact or out, BUDGETS[budget], stages, optimizer, seed, fresh)
+        lines = _planned(run, settings)
+        _show_plan(run, lines)
+        if (
+            not yes
+            and sys.stdin.isatty()
+            and sys.stderr.isatty()
+            and not typer.confirm("Start?", default=True, err=True)
+        ):
+            raise typer.Exit(0)
+        with run.stages.running():
+            outcome = run(out.resolve().name)
+        _finish(run, outcome, out, force)
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions in the shape of qa.jsonl.")],
+    as_json: JsonOption = False,
+    index: IndexOption = None,
+    artifact: ArtifactOption = None,
+) -> None:
+    """For labelled questions, where the gold is lost: naive retrieval, pool, evidence, answer.
+
+    Naive retrieval is the three chunks nearest to the question as typed. The evidence is what the answer is written
+    from, at most 6 passages and 1,200 tokens. All gold quotes of a question must be there. A question that cannot be
+    answered has no gold, and is right when refused.
+
+    \b
+    Examples:
+      python -m optimize compare data/labeled/qa.jsonl
+      python -m optimize compare questions.jsonl --index ./papers --json
+    """
+    with _failures():
+        from optimize.compare import compare as compare_one
+        from optimize.compare import totals
+        from optimize.labels import read_questions
+        from optimize.progress import Stages
+        from program import terminal
+
+        questions = read_questions(file)
+        program = _load(artifact, index)
+        stages, found = Stages(), []
+        with stages.running(), stages.stage("Comparing", len(questions)) as step:
+            for label in questions:
+                found.append(compare_one(program, label))
+                step()
+        if as_json:
+            _print_json([asdict(item) for item in found])
+            return
+        rows = [(c.question, *(_yes(v) for v in (c.naive, c.pool, c.evidence, c.answer))) for c in found]
+        terminal.print_table(("question", "naive", "pool", "evidence", "answer"), rows)
+        print(totals(found))
+
+
+@app.command("eval")
+def evaluate(
+    part: Annotated[Literal["train", "dev", "test"], typer.Option(help="Which part of the labels is asked.")] = "test",
+    limit: Annotated[int, typer.Option(min=0, help="Ask a stratified sample of so many; 0 asks all.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample and the intervals.")] = 0,
+    as_json: JsonOption = False,
+    labels: LabelsOption = None,
+    index: IndexOption = None,
+    artifact: ArtifactOption = None,
+) -> None:
+    """Ask the compiled program labelled questions: right answers, citations, refusals, recall, MRR, and cost per route.
+
+    \b
+    Examples:
+      python -m optimize eval
+      python -m optimize eval --part dev --limit 10 --json
+    """
+    with _failures():
+        from optimize import evaluate as evaluation
+        from optimize.labels import QUESTIONS, find, read_questions
+        from optimize.progress import Stages
+        from optimize.report import score_rows
+        from program import terminal
+
+        questions = [x for x in read_questions(find(_labels_folder(labels), QUESTIONS)) if x.part == part]
+        if not questions:
+            raise LabelError(f"No question is in part {part}.", "Choose another --part.")
+        chosen: list[QuestionLabel] = evaluation.sample(questions, limit or len(questions), seed)
+        program = _load(artifact, index)
+        stages = Stages()
+        with stages.running(), stages.stage(f"Asking the {part} part", len(chosen)) as step:
+            records = evaluation.run_over(program, chosen, step)
+        summary, costs = evaluation.summary(records, seed), evaluation.cost_per_route(records)
+        if as_json:
+            _print_json(
+                {"part": part, "summary": summary, "cost_per_route": costs, "records": evaluation.to_json(records)}
+            )
+            return
+        terminal.print_table(("score", f"{part} part, {len(records)} questions"), score_rows({"": summary}))
+        terminal.print_table(
+            ("route", "questions", "right", "calls", "tokens", "seconds"),
+            [(route, *cost.values()) for route, cost in costs.items()],
+        )
+
+
+@labels_app.command("check")
+def check_labels(
+    places: Annotated[list[Path] | None, typer.Argument(metavar="[DIR|FILES]", help="Else data/labeled.")] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The documents that quotes must stand in; else data/corpus.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check label files: columns, choices, ids, quotes, figures, and that no question is in two parts.
+
+    Every problem is one line: file, line, what is wrong, how to mend it. Exit code 1 when there is any.
+
+    \b
+    Examples:
+      python -m optimize labels check
+      python -m optimize labels check my/qa.csv --corpus my/documents
+    """
+    with _failures():
+        from optimize import check
+        from program import terminal
+        from program.settings import shipped
+
+        files = check.label_files(places or [_labels_folder(None)])
+        problems, labels = check.check(files, corpus or shipped("data/corpus"))
+        if as_json:
+            _print_json(
+                {
+                    "problems": [asdict(problem) | {"path": str(problem.path)} for problem in problems],
+                    "counts": {str(path): len(found) for path, found in labels.items()},
+                }
+            )
+        else:
+            for path, found in labels.items():
+                print(f"{path}: {len(found)} labels")
+                terminal.print_table(("class", "train", "dev", "test", "in all"), check.balance(found))
+            for problem in problems:
+                print(terminal.plain(problem))
+        _say(f"{len(problems)} problems in {len(files)} files.")
+        if problems:
+            raise typer.Exit(FAILED)
+
+
+def _prepare(
+    labels: Path | None,
+    index: Path | None,
+    standing: Path,
+    budget: Budget,
+    only: list[str],
+    optimizer: Literal["bootstrap", "miprov2", "gepa"],
+    seed: int,
+    fresh: bool,
+) -> tuple[Run, Settings]:
+    from optimize.labels import read_labels
+    from optimize.progress import Stages
+    from optimize.run import Run, journal_for
+    from program import artifact as artifacts
+    from program import terminal
+    from program.library import open_library
+    from program.retrieval.encoders import load_encoder, load_reranker
+    from program.retrieval.retriever import Retriever
+
+    settings = _settings(index)
+    read = read_labels(_labels_folder(labels))
+    with terminal.progress() as on_progress:
+        on_progress(0, 0, "Loading the encoder")
+        encoder = load_encoder(settings)
+        retriever = Retriever(
+            open_library(settings, encoder, on_progress=on_progress), encoder, load_reranker(settings)
+        )
+    # One connection to the language model serves every program of the run.
+    connect = artifacts.connector(settings)
+    connected: list[Any] = []
+
+    def language_model() -> Any:
+        if not connected and connect is not None:
+            connected.append(connect())
+        return connected[0]
+
+    def make() -> AdaptiveRAG:
+        from program.pipeline import AdaptiveRAG
+
+        return AdaptiveRAG(retriever, lm=language_model if connect else None)
+
+    journal = journal_for(settings.cache, settings.lm, encoder.fingerprint, retriever.ranker, fresh=fresh)
+    incumbent = _incumbent(standing, encoder.fingerprint)
+    run = Run(make, read, budget, journal, Stages(), only, settings.lm, optimizer, seed, incumbent)
+    return run, settings
+
+
+def _incumbent(folder: Path, encoder: str) -> Artifact | None:
+    """The artifact in the place of the new one, if it can be used here."""
+    from program.artifact import read
+
+    if not (folder / "artifact.json").exists():
+        return None
+    try:
+        standing = read(folder)
+    except ArtifactError as error:
+        _say(f"{error} It is not compared with.")
+        return None
+    if standing.compiled_with.encoder != encoder:
+        made_with = standing.compiled_with.encoder
+        _say(f"The artifact in {folder} was made with the encoder {made_with} and is not compared with.")
+        return None
+    return standing
+
+
+def _planned(run: Run, settings: Settings) -> list[Line]:
+    """The estimate, and the run's budget cut to its minutes. Starts the language model."""
+    from optimize.plan import Speed, estimate, fitted, measure
+
+    if settings.lm == "none":
+        _say("No language model is set (RAG_LM=none): only the router's head, retrieval and the bars are tuned.")
+        return estimate(run.labels, run.budget, Speed(1e9, 1e9), [s for s in run.only if s != "compile"], run.optimizer)
+    _say("Measuring the language model's speed ...")
+    speed = measure(run.make().language_model())
+    _say(f"It reads {speed.read:.0f} and writes {speed.write:.0f} tokens a second.")
+    lines = estimate(run.labels, run.budget, speed, run.only, run.optimizer)
+    smaller = fitted(run.budget, lines)
+    if smaller != run.budget:
+        _say(f"That would take more than {run.budget.minutes:.0f} minutes: smaller samples are used.")
+        run.budget = smaller
+        lines = estimate(run.labels, smaller, speed, run.only, run.optimizer)
+    return lines
+
+
+def _show_plan(run: Run, lines: list[Line]) -> None:
+    from optimize.report import plan_rows
+
+    _say(f"Plan ({run.budget.name}, seed {run.seed}): language-model calls at most, and minutes")
+    for stage, calls, minutes in plan_rows(lines):
+        _say(f"  {stage:<36}{calls:>6}{minutes:>8}")
+
+
+def _finish(run: Run, outcome: Outcome, out: Path, force: bool) -> None:
+    from optimize.report import number_rows, predictor_rows, score_rows
+    from program import terminal
+    from program.artifact import save
+    from program.params import Params
+
+    report = outcome.artifact.report
+    if compiled := report.get("predictors"):
+        terminal.print_table(
+            ("predictor", "before", "after", "n", "examples", "their tokens"), predictor_rows(compiled)
+        )
+    changed = number_rows(Params().model_dump(), outcome.artifact.params.model_dump())
+    terminal.print_table(("number", "default", "compiled"), changed)
+    both = {name: report[name] for name in ("uncompiled", "compiled")}
+    terminal.print_table((f"test part, {report['sample']}", *both), score_rows(both))
+    scores = f"{outcome.after:.3f} on dev, {outcome.against} {outcome.before:.3f}"
+    if run.incumbent is not None and not outcome.better and not force:
+        _say(f"Not written: the compiled program scores {scores}. --force writes it all the same.")
+        raise typer.Exit(NOT_WRITTEN)
+    save(outcome.artifact, out)
+    _say(f"Written to {out} (scores {scores}; {run.journal.reused} results of earlier runs were used).")
+
+
+def _load(artifact: Path | None, index: Path | None) -> AdaptiveRAG:
+    from program import terminal
+    from program.artifact import load
+
+    settings = _settings(index)
+    with terminal.progress() as on_progress:
+        return load(artifact, settings=settings, on_progress=on_progress)
+
+
+def _settings(index: Path | None) -> Settings:
+    from program.settings import Settings
+
+    settings = Settings()
+    return settings.model_copy(update={"index": index}) if index else settings
+
+
+def _labels_folder(given: Path | None) -> Path:
+    from program.settings import shipped
+
+    return given or shipped(DEFAULT_LABELS)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Failures raised on purpose as one sentence and an exit code."""
+    try:
+        yield
+    except ProgramError as error:
+        _say(str(error))
+        raise typer.Exit(FAILED) from error
+    except KeyboardInterrupt:
+        _say("Interrupted. Run the same command again to go on.")
+        raise typer.Exit(130) from None

@@ -1,0 +1,5 @@
+"""`python -m program`."""
+
+from program.cli import main
+
+main()

@@ -1,0 +1,70 @@
+"""What a reader makes of a file: one text, its sections, and the page of every place in it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from program.types import ChunkKind
+
+#: Longest title kept, in characters: title and text share the encoder's window.
+TITLE_LENGTH = 150
+
+_LINE_END = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stretch of a document's text under one heading (the heading itself is outside of it)."""
+
+    start: int
+    end: int
+    heading: str = ""
+    kind: ChunkKind = "passage"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """A document as it is searched and quoted. Sections are in order and do not overlap; what is in none is left out.
+
+    pages: (offset, page) where the text of a page begins, by offset, pages counted from 1; empty without pages.
+    source: where the document comes from, for people, for example `arXiv:1706.03762`.
+    """
+
+    title: str
+    text: str
+    sections: tuple[Section, ...]
+    pages: tuple[tuple[int, int], ...] = ()
+    source: str = ""
+    field: str = ""
+    year: int | None = None
+
+    def page_at(self, offset: int) -> int | None:
+        """Page on which the character at `offset` stands; None when the document has no pages."""
+        place = bisect_right(self.pages, offset, key=lambda entry: entry[0]) - 1
+        return self.pages[max(place, 0)][1] if self.pages else None
+
+
+def clean_text(text: str) -> str:
+    """Text with line breaks as newlines and a space for every character that is no text (NUL, lone surrogates)."""
+    return _NOT_TEXT.sub(" ", _LINE_END.sub("\n", text))
+
+
+def clean_title(title: str) -> str:
+    """A title on one line, at most TITLE_LENGTH characters, cut at a word."""
+    line = " ".join(clean_text(title).split())
+    if len(line) <= TITLE_LENGTH:
+        return line
+    return line[: TITLE_LENGTH + 1].rsplit(" ", 1)[0][:TITLE_LENGTH]
+
+
+def title_from_name(stem: str) -> str:
+    """A file's name as a title."""
+    return clean_title(stem.replace("_", " ")) or "Untitled"
+
+
+def kind_of(heading: str) -> ChunkKind:
+    """An abstract is told by its heading."""
+    return "abstract" if re.fullmatch(r"(?:\d+\.?\s+)?abstract[.:—–-]?", heading.strip(), re.IGNORECASE) else "passage"

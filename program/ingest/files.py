@@ -1,0 +1,78 @@
+"""Which files there are to read, and by what names the index knows them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to read. `name` is distinct in one call; `problem` says why the path cannot be read, if so."""
+
+    path: Path
+    name: str
+    problem: str = ""
+
+
+def find_files(paths: Sequence[Path]) -> list[Found]:
+    """Files given, and all in folders given, sorted; each once. Hidden ones in folders are skipped.
+
+    A name is the path inside the given folder, or the name of a file given itself. Where two different files would have
+    the same name, the later one gets enough of its folders before it. Links in a folder are followed to files inside
+    that folder only.
+    """
+    found: list[Found] = []
+    taken: set[str] = set()
+    seen: set[Path] = set()
+    for given in paths:
+        for path, relative, problem in _walk(Path(given)):
+            real = Path(os.path.realpath(path))
+            if real in seen:
+                continue
+            seen.add(real)
+            name = _distinct(relative, real, taken)
+            taken.add(name)
+            found.append(Found(path, name, problem))
+    return found
+
+
+def _walk(given: Path) -> Iterator[tuple[Path, str, str]]:
+    """(path, name, problem) of every file at or under a path."""
+    if not given.is_dir():
+        problem = (
+            "" if given.is_file() else "There is no file here." if not given.exists() else "This is no plain file."
+        )
+        yield given, given.name or str(given), problem
+        return
+    root = Path(os.path.realpath(given))
+    unreadable: list[OSError] = []
+    for folder, folders, names in os.walk(root, onerror=unreadable.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(name for name in names if not name.startswith(".")):
+            path = Path(folder, name)
+            relative = path.relative_to(root).as_posix()
+            if not Path(os.path.realpath(path)).is_relative_to(root):
+                yield path, relative, "This is a link out of the folder."
+            elif path.is_file():
+                yield path, relative, ""
+    for error in unreadable:
+        path = Path(error.filename)
+        yield path, path.relative_to(root).as_posix(), f"The folder cannot be read ({error.strerror})."
+
+
+def _distinct(relative: str, real: Path, taken: set[str]) -> str:
+    name = _printable(relative)
+    depth = len(Path(relative).parts)
+    while name in taken and depth < len(real.parts):
+        depth += 1
+        name = _printable("/".join(real.parts[-depth:]).lstrip("/"))
+    while name in taken:  # names that differ only in bytes that are no text
+        name += "'"
+    return name
+
+
+def _printable(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", errors="replace")

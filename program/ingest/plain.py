@@ -1,0 +1,129 @@
+"""Readers for Markdown and plain text."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Any
+
+import yaml
+from charset_normalizer import from_bytes
+from frontmatter.default_handlers import YAMLHandler
+
+from program.errors import CorruptFile, NoText
+from program.ingest.documents import DocumentText, Section, clean_text, clean_title, kind_of, title_from_name
+
+#: Bytes that encoding detection looks at.
+DETECTION_BYTES = 200_000
+#: Share of control characters from which bytes are no text.
+CONTROL_SHARE = 0.05
+
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_CONTROL = bytes(sorted(set(range(32)) - set(b"\t\n\v\f\r\x1b")))
+_FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+
+
+def read_markdown(data: bytes, stem: str) -> DocumentText:
+    """Markdown with optional YAML front matter (title, authors, year, arxiv, field, topics).
+
+    The document's text is what follows the front matter. Raises CorruptFile, NoText.
+    """
+    metadata, text = _front_matter(clean_text(decode(data)))
+    title, sections = _sections(text)
+    if not sections:
+        raise NoText("The file holds no text.")
+    topics = _words(metadata.get("topics"))
+    return DocumentText(
+        title=clean_title(_word(metadata.get("title"))) or title or title_from_name(stem),
+        text=text,
+        sections=tuple(sections),
+        source=_source(metadata),
+        field=_word(metadata.get("field")) or (topics[0] if topics else ""),
+        year=_year(metadata.get("year")),
+    )
+
+
+def read_text(data: bytes, stem: str) -> DocumentText:
+    """Plain text: one section. Raises CorruptFile, NoText."""
+    text = clean_text(decode(data))
+    if not text.strip():
+        raise NoText("The file holds no text.")
+    return DocumentText(title=title_from_name(stem), text=text, sections=(Section(0, len(text)),))
+
+
+def decode(data: bytes) -> str:
+    """Bytes as text: UTF-8, or what their mark or their statistics say. Raises CorruptFile for binary data."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, errors="replace")
+    if len(data) - len(data.translate(None, _CONTROL)) > CONTROL_SHARE * len(data):
+        raise CorruptFile("This is binary data, not text.", "Its name may have the wrong extension.")
+    text = data.decode("utf-8", errors="replace")
+    foreign = len(text) - len(text.encode("ascii", errors="ignore"))
+    if text.count("\ufffd") <= foreign / 2:  # a few damaged bytes do not make it another encoding
+        return text
+    best = from_bytes(data[:DETECTION_BYTES]).best()
+    if best is None:
+        raise CorruptFile("The text is in no known encoding.", "Save the file as UTF-8.")
+    return data.decode(best.encoding, errors="replace")
+
+
+def _front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """Metadata and the rest; text whose front matter is no plain YAML mapping is all text.
+
+    YAML is read by the safe loader, and aliases are refused: a few of them can stand for gigabytes.
+    """
+    handler = YAMLHandler()
+    if not handler.detect(text):
+        return {}, text
+    try:
+        block, content = handler.split(text)
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(block)):
+            return {}, text
+        metadata = handler.load(block)
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return {}, text  # the loader's own errors, and what its number and date constructors raise
+    return (metadata, content) if isinstance(metadata, dict) else ({}, text)
+
+
+def _sections(text: str) -> tuple[str, list[Section]]:
+    """The first top heading, which is the document's title, and the sections between headings."""
+    title, heading = "", ""
+    sections: list[Section] = []
+    start = position = 0
+    fenced = False
+    for line in text.splitlines(keepends=True):
+        if _FENCE.match(line):
+            fenced = not fenced
+        found = None if fenced else _HEADING.match(line.rstrip("\n"))
+        if found:
+            sections.append(Section(start, position, heading, kind_of(heading)))
+            heading = clean_title(found.group(2))
+            start = position + len(line)
+            if not title and len(found.group(1)) == 1:
+                title, heading = heading, ""
+        position += len(line)
+    sections.append(Section(start, len(text), heading, kind_of(heading)))
+    return title, [section for section in sections if text[section.start : section.end].strip()]
+
+
+def _word(value: object) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
+
+
+def _words(value: object) -> list[str]:
+    values = value if isinstance(value, list) else str(value).split(",") if isinstance(value, str) else []
+    return [word for word in map(_word, values) if word]
+
+
+def _year(value: object) -> int | None:
+    found = re.search(r"\b(?:1[5-9]|20)\d\d\b", str(value)) if isinstance(value, str | int | date) else None
+    return int(found.group()) if found else None
+
+
+def _source(metadata: dict[str, Any]) -> str:
+    authors = _words(metadata.get("authors"))
+    named = ", ".join(authors[:3]) + (" et al." if len(authors) > 3 else "")
+    arxiv = _word(metadata.get("arxiv")).removeprefix("arXiv:")
+    return ", ".join(part for part in (named, f"arXiv:{arxiv}" if arxiv else "") if part)

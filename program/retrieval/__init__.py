@@ -1,0 +1,1 @@
+"""Retrieval: encoders, the index and its engines, fusion, ranking, and the retriever that uses them all."""

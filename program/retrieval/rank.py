@@ -1,0 +1,106 @@
+"""The compiled ranker: a logistic model over named signals, one pure function for the pipeline and the tuner alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from program.params import SIGNALS, Params, RankWeights
+from program.types import Hit
+
+#: Places of the fused pool that are held to `top_bar`; the rest are held to `deep_bar`.
+TOP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What is known of one chunk against one question, however it was found. See `params.SIGNALS` for the meanings."""
+
+    late_interaction: float
+    dense: float
+    coverage: float
+    title: float
+    cross_encoder: float | None = None  # None where there is no cross-encoder
+
+
+def signals(hits: Sequence[Hit], features: Mapping[str, Features], with_cross_encoder: bool) -> NDArray[np.float32]:
+    """The signals of a pool, float32 [hits, len(SIGNALS)]; hits in fused order, features by chunk id."""
+    best = max((hit.lexical for hit in hits), default=0.0)
+    rows = []
+    for place, hit in enumerate(hits, 1):
+        known = features[hit.chunk.id]
+        row = {
+            "cross_encoder": (known.cross_encoder or 0.0) if with_cross_encoder else 0.0,
+            "late_interaction": known.late_interaction,
+            "dense": known.dense,
+            "lexical": hit.lexical / best if best > 0 else 0.0,
+            "dense_reciprocal": 1 / hit.dense_rank if hit.dense_rank else 0.0,
+            "lexical_reciprocal": 1 / hit.lexical_rank if hit.lexical_rank else 0.0,
+            "fused_reciprocal": 1 / place,
+            "coverage": known.coverage,
+            "title": known.title,
+            "abstract": float(hit.chunk.kind == "abstract"),
+        }
+        rows.append([row[name] for name in SIGNALS])
+    return np.array(rows, np.float32).reshape(len(hits), len(SIGNALS))
+
+
+def probabilities(matrix: NDArray[np.float32], weights: RankWeights) -> NDArray[np.float64]:
+    """sigmoid(bias + weights . signals) for each row; a signal without a weight counts nothing."""
+    vector = np.array([weights.weights.get(name, 0.0) for name in SIGNALS])
+    logits = matrix.astype(np.float64) @ vector + weights.bias
+    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -60, 60))))
+
+
+def rank(hits: Sequence[Hit], matrix: NDArray[np.float32], params: Params, with_cross_encoder: bool) -> list[Hit]:
+    """The hits with their `score`, best first, ties by chunk id. matrix: float32 [hits, len(SIGNALS)]."""
+    return sorted(scored(hits, matrix, params, with_cross_encoder), key=_by_score)
+
+
+def scored(hits: Sequence[Hit], matrix: NDArray[np.float32], params: Params, with_cross_encoder: bool) -> list[Hit]:
+    """The hits with their `score`, order kept."""
+    weights = params.rank_with_cross_encoder if with_cross_encoder else params.rank_without_cross_encoder
+    return [replace(hit, score=float(score)) for hit, score in zip(hits, probabilities(matrix, weights), strict=True)]
+
+
+def select(
+    hits: Sequence[Hit], matrix: NDArray[np.float32], params: Params, with_cross_encoder: bool, *, reorder: bool = True
+) -> list[Hit]:
+    """The hits of one pool that clear their bar, best first; the single best one when none does.
+
+    The first TOP of the fused pool need `top_bar`, the others `deep_bar`. reorder False keeps the fused order (for a
+    cross-encoder that failed).
+    """
+    pool = scored(hits, matrix, params, with_cross_encoder)
+    kept = [hit for place, hit in enumerate(pool) if hit.score >= (params.top_bar if place < TOP else params.deep_bar)]
+    kept = kept or sorted(pool, key=_by_score)[:1]
+    return sorted(kept, key=_by_score) if reorder else kept
+
+
+def merge(pools: Sequence[Sequence[Hit]], params: Params) -> list[Hit]:
+    """Ranked pools as one list: each pool in turn gives its best, so that none is crowded out; every chunk once.
+
+    Of the first `evidence_chunks` places, `abstract_slots` are kept for abstracts, if there are any: the best that
+    stand further down move up to the last of those places.
+    """
+    merged: dict[str, Hit] = {}
+    for turn in zip_longest(*pools):
+        for hit in turn:
+            if hit is not None:
+                merged.setdefault(hit.chunk.id, hit)
+    ranked = list(merged.values())
+    first, rest = ranked[: params.evidence_chunks], ranked[params.evidence_chunks :]
+    missing = params.abstract_slots - sum(hit.chunk.kind == "abstract" for hit in first)
+    waiting = [hit for hit in rest if hit.chunk.kind == "abstract"][: max(missing, 0)]
+    # A slot is taken from the last passages, never from an abstract that is in already.
+    leaving = [hit for hit in first if hit.chunk.kind != "abstract"][::-1][: len(waiting)]
+    first = [hit for hit in first if hit not in leaving] + waiting[: len(leaving)]
+    return first + [hit for hit in ranked if hit not in first]
+
+
+def _by_score(hit: Hit) -> tuple[float, str]:
+    return -hit.score, hit.chunk.id

@@ -1,0 +1,226 @@
+"""From queries to ranked hits: search, join, rank, cut, merge.
+
+Searching and reading features cost time and are done once; everything after is pure. The optimizer takes `candidates`
+once for each question and `replay`s any search parameters over them, with the result `pools` would have given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from program.params import Params, SearchParams
+from program.retrieval.analysis import query_terms, terms
+from program.retrieval.encoders import Encoder, Reranker, Tokens, Vectors, passage_text
+from program.retrieval.fusion import fuse, reciprocal_rank_fusion
+from program.retrieval.index import LEG_DEPTH, Filters, Index
+from program.retrieval.rank import Features, merge, select, signals
+from program.types import ChunkKind, Hit, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The candidates for one text a person would have asked: hits in fused order, with their signals.
+
+    signals: float32 [hits, len(SIGNALS)]. note: not empty when the cross-encoder failed on this pool; the fused order
+    then stands.
+    """
+
+    against: str
+    hits: tuple[Hit, ...]
+    signals: NDArray[np.float32]
+    with_cross_encoder: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What one retrieval came to. pools: all candidates. ranked: for each pool, the hits that cleared their bar, best
+    first. hits: `ranked` merged in turn, each chunk once. notes: what the reader of the answer should know."""
+
+    pools: tuple[Pool, ...]
+    ranked: tuple[tuple[Hit, ...], ...]
+    hits: tuple[Hit, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Legs:
+    """The two legs of one query for one kind of chunk, LEG_DEPTH deep."""
+
+    kind: ChunkKind
+    dense: tuple[Hit, ...]
+    lexical: tuple[Hit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """All that `replay` needs of some queries: their legs, and the features of every hit in them by `against`."""
+
+    queries: tuple[Query, ...]
+    legs: tuple[tuple[Legs, ...], ...]
+    features: Mapping[str, Mapping[str, Features]]
+
+
+class Retriever:
+    """Searches one index with one encoder, and ranks with a cross-encoder where there is one."""
+
+    def __init__(self, index: Index, encoder: Encoder, reranker: Reranker | None = None) -> None:
+        self.index = index
+        self.encoder = encoder
+        self.reranker = reranker
+
+    @property
+    def ranker(self) -> str:
+        """What ranks, in words: the cross-encoder's name, or `late interaction`."""
+        return self.reranker.name if self.reranker else "late interaction"
+
+    def retrieve(self, queries: Sequence[Query], search: SearchParams, params: Params) -> Retrieval:
+        """Search all queries, rank each pool, cut by the bars, and merge. Raises LibraryError."""
+        return rank_pools(self.pools(queries, search, params), params)
+
+    def pools(self, queries: Sequence[Query], search: SearchParams, params: Params) -> list[Pool]:
+        """Unranked candidates, one pool for each distinct `against`, in order. Raises LibraryError."""
+        encoded = self._encode(queries)
+        rankings = [
+            [
+                self.index.search(
+                    query.text,
+                    encoded[query.dense or query.text][0],
+                    k=k,
+                    alpha=search.alpha,
+                    fusion=search.fusion,
+                    filters=Filters(kind=kind),
+                    title_weight=params.title_weight,
+                )
+                for kind, k in _sizes(search)
+            ]
+            for query in queries
+        ]
+        joined = _join(queries, rankings, params.rrf_k)
+        return [_pool(against, hits, self._features(against, hits, encoded)) for against, hits in joined.items()]
+
+    def candidates(self, queries: Sequence[Query], params: Params) -> Candidates:
+        """What `replay` needs to give the pools of these queries under any search parameters.
+
+        Of `params`, only `title_weight` counts: it changes the legs themselves. Raises LibraryError.
+        """
+        encoded = self._encode(queries)
+        legs = tuple(tuple(self._legs(query, encoded, kind, params) for kind, _ in _KINDS) for query in queries)
+        hits: dict[str, dict[str, Hit]] = {}
+        for query, pair in zip(queries, legs, strict=True):
+            found = hits.setdefault(query.against, {})
+            found.update({hit.chunk.id: hit for leg in pair for hit in (*leg.dense, *leg.lexical)})
+        features = {against: self._features(against, list(found.values()), encoded) for against, found in hits.items()}
+        return Candidates(tuple(queries), legs, features)
+
+    def _legs(self, query: Query, encoded: _Encoded, kind: ChunkKind, params: Params) -> Legs:
+        dense, lexical = (
+            self.index.search(
+                query.text,
+                encoded[query.dense or query.text][0],
+                k=LEG_DEPTH,
+                alpha=alpha,
+                fusion="ranked",
+                filters=Filters(kind=kind),
+                title_weight=params.title_weight,
+            )
+            for alpha in (1.0, 0.0)
+        )
+        return Legs(kind, tuple(dense), tuple(lexical))
+
+    def _encode(self, queries: Sequence[Query]) -> _Encoded:
+        """Vector and token vectors of every text that is searched or ranked against, in one batch."""
+        texts = list(dict.fromkeys(text for query in queries for text in (query.dense or query.text, query.against)))
+        vectors, tokens = self.encoder.encode_with_tokens(texts)
+        return {text: (vectors[row], tokens[row]) for row, text in enumerate(texts)}
+
+    def _features(self, against: str, hits: Sequence[Hit], encoded: _Encoded) -> dict[str, Features]:
+        ids = [hit.chunk.id for hit in hits]
+        vector, tokens = encoded[against]
+        vectors = self.index.vectors(ids)
+        late = late_interaction(tokens, self.index.token_vectors(ids))
+        wanted = query_terms(against)
+        mass = self.index.inverse_document_frequency(wanted)
+        logits = self.reranker.logits(against, [passage_text(hit.chunk) for hit in hits]) if self.reranker else None
+        features = {}
+        for row, hit in enumerate(hits):
+            title = set(terms(hit.chunk.title))
+            features[hit.chunk.id] = Features(
+                late_interaction=late.get(hit.chunk.id, 0.0),
+                dense=float(vectors[hit.chunk.id] @ vector) if hit.chunk.id in vectors else hit.dense,
+                coverage=_share(mass, title.union(terms(hit.chunk.text))),
+                title=_share(mass, title),
+                cross_encoder=None if logits is None else float(logits[row]),
+            )
+        return features
+
+
+def replay(candidates: Candidates, search: SearchParams, params: Params) -> list[Pool]:
+    """The pools that `Retriever.pools` gives for the same queries, from their candidates. Pure."""
+    sizes = dict(_sizes(search))
+    rankings = [
+        [
+            fuse(legs.dense, legs.lexical, alpha=search.alpha, fusion=search.fusion, k=sizes[legs.kind])
+            for legs in pair
+            if legs.kind in sizes
+        ]
+        for pair in candidates.legs
+    ]
+    joined = _join(candidates.queries, rankings, params.rrf_k)
+    return [_pool(against, hits, candidates.features[against]) for against, hits in joined.items()]
+
+
+def rank_pools(pools: Sequence[Pool], params: Params) -> Retrieval:
+    """Rank each pool, cut by the bars, and merge. Pure."""
+    ranked = [select(pool.hits, pool.signals, params, pool.with_cross_encoder, reorder=not pool.note) for pool in pools]
+    notes = tuple(dict.fromkeys(pool.note for pool in pools if pool.note))
+    return Retrieval(tuple(pools), tuple(tuple(hits) for hits in ranked), tuple(merge(ranked, params)), notes)
+
+
+def late_interaction(query: Tokens, chunks: Mapping[str, Tokens]) -> dict[str, float]:
+    """MaxSim (Khattab and Zaharia 2020): for each query token its best cosine in the chunk, then the mean, in [-1, 1].
+
+    query: int8 [q, d], chunks: id to int8 [t, d], unit vectors times 127. Chunks without tokens score 0.
+    """
+    filled = {id: tokens for id, tokens in chunks.items() if len(tokens)}
+    if not filled or not len(query):
+        return dict.fromkeys(chunks, 0.0)
+    joined = np.concatenate(list(filled.values())).astype(np.float32)
+    cosines = joined @ query.astype(np.float32).T / 127**2
+    begins = np.cumsum([0, *(len(tokens) for tokens in filled.values())])[:-1]
+    scores = np.maximum.reduceat(cosines, begins, axis=0).mean(axis=1)
+    return dict.fromkeys(chunks, 0.0) | {id: float(score) for id, score in zip(filled, scores, strict=True)}
+
+
+_Encoded = dict[str, tuple[Vectors, Tokens]]
+_KINDS: tuple[tuple[ChunkKind, str], ...] = (("passage", "passages"), ("abstract", "abstracts"))
+
+
+def _sizes(search: SearchParams) -> list[tuple[ChunkKind, int]]:
+    """How many hits of which kind one query takes."""
+    return [(kind, size) for kind, name in _KINDS if (size := getattr(search, name))]
+
+
+def _join(queries: Sequence[Query], rankings: Sequence[Sequence[Sequence[Hit]]], rrf_k: int) -> dict[str, list[Hit]]:
+    by_against: dict[str, list[Sequence[Hit]]] = {}
+    for query, found in zip(queries, rankings, strict=True):
+        by_against.setdefault(query.against, []).extend(found)
+    return {against: reciprocal_rank_fusion(found, rrf_k) for against, found in by_against.items()}
+
+
+def _pool(against: str, hits: Sequence[Hit], features: Mapping[str, Features]) -> Pool:
+    logits = [features[hit.chunk.id].cross_encoder for hit in hits]
+    present = [logit for logit in logits if logit is not None]
+    usable = bool(present) and bool(np.isfinite(present).all()) and (len(set(present)) > 1 or len(present) == 1)
+    note = "The cross-encoder gave no usable scores; hits keep their search order." if present and not usable else ""
+    return Pool(against, tuple(hits), signals(hits, features, usable), usable, note)
+
+
+def _share(mass: Mapping[str, float], found: set[str]) -> float:
+    """Share of the idf mass that the found terms carry, in [0, 1]."""
+    total = sum(mass.values())
+    return sum(value for term, value in mass.items() if term in found) / total if total > 0 else 0.0

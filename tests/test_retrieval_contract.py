@@ -1,0 +1,345 @@
+"""What every index must do. Another engine joins by adding its way to open an empty index to `ENGINES`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rank_bm25 import BM25Okapi
+
+from program.errors import EncoderMismatch
+from program.retrieval.analysis import query_terms, terms
+from program.retrieval.embedded import EmbeddedIndex
+from program.retrieval.encoders import passage_text
+from program.retrieval.fusion import fuse
+from program.retrieval.index import Document, Filters, Index
+from program.types import Chunk, ChunkKind, Fusion, Hit
+from tests.fakes import HashEncoder
+
+ENCODER = HashEncoder()
+Opener = Callable[[Path, HashEncoder], Index]
+
+
+def open_embedded(path: Path, encoder: HashEncoder) -> Index:
+    return EmbeddedIndex.open(path, encoder.fingerprint, encoder.dimensions, create=True)
+
+
+ENGINES: dict[str, Opener] = {"embedded": open_embedded}
+
+TEXTS = {
+    "attention": "The transformer relies on self-attention alone, with d_model = 512 and eight heads.",
+    "dropout": "Dropout removes units at random while training, which lessens overfitting.",
+    "gpt": "GPT-3 has many parameters and learns tasks from a few examples.",
+    "adam": "Adam keeps running averages of gradients; its default step is 0.001.",
+    "chinese": "卷积神经网络在图像识别中非常有效。",
+    "letters": "The language C is older than R, and vitamin A is not a language.",
+    "arxiv": "See arXiv 1706.03762 for the first description.",
+}
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def opener(request: pytest.FixtureRequest) -> Opener:
+    return ENGINES[request.param]
+
+
+@pytest.fixture
+def empty(opener: Opener, tmp_path: Path) -> Iterator[Index]:
+    index = opener(tmp_path / "index", ENCODER)
+    yield index
+    index.close()
+
+
+@pytest.fixture
+def library(empty: Index) -> Index:
+    for name, text in TEXTS.items():
+        put(empty, name, [text], year=2017 if name == "attention" else None, field="nlp" if name == "gpt" else "")
+    return empty
+
+
+def chunk(document: str, place: int, text: str, **more: object) -> Chunk:
+    return Chunk(f"{document}-{place}", document, f"Article on {document}", text, position=place, **more)  # type: ignore[arg-type]
+
+
+def put(
+    index: Index, name: str, texts: list[str], kind: ChunkKind = "passage", year: int | None = None, field: str = ""
+):
+    chunks = [chunk(name, place, text, kind=kind, year=year, field=field) for place, text in enumerate(texts)]
+    vectors, tokens = ENCODER.encode_with_tokens([passage_text(item) for item in chunks])
+    index.replace(
+        Document(name, name.title(), f"sha-{name}-{len(texts)}", field=field, year=year), chunks, vectors, tokens
+    )
+
+
+def find(
+    index: Index, text: str, k: int = 5, alpha: float = 0.5, fusion: Fusion = "ranked", **more: object
+) -> list[Hit]:
+    return index.search(text, ENCODER.encode([text])[0], k=k, alpha=alpha, fusion=fusion, **more)  # type: ignore[arg-type]
+
+
+def ids(hits: list[Hit]) -> list[str]:
+    return [hit.chunk.id for hit in hits]
+
+
+def test_chunks_come_back_as_they_were(library: Index):
+    (hit,) = find(library, "self-attention transformer", k=1)
+    assert hit.chunk == chunk("attention", 0, TEXTS["attention"], year=2017)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("fusion", ["ranked", "relative"])
+def test_every_hit_carries_its_cosine_and_its_bm25_whichever_leg_found_it(library: Index, alpha: float, fusion: Fusion):
+    text = "dropout and overfitting of GPT-3"
+    vector = ENCODER.encode([text])[0]
+    lexical = {hit.chunk.id: hit.lexical for hit in find(library, text, k=50, alpha=0.0)}
+    assert set(lexical) >= {"dropout-0", "gpt-0"}
+    hits = find(library, text, k=50, alpha=alpha, fusion=fusion)
+    for hit in hits:
+        assert hit.dense == pytest.approx(float(ENCODER.encode([passage_text(hit.chunk)])[0] @ vector), abs=1e-5)
+        assert hit.lexical == pytest.approx(lexical.get(hit.chunk.id, 0.0))
+    assert len(hits) == (len(lexical) if alpha == 0 else len(TEXTS))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("fusion", ["ranked", "relative"])
+@pytest.mark.parametrize("k", [1, 3, 50])
+def test_a_search_is_the_fusion_of_its_two_legs(library: Index, alpha: float, fusion: Fusion, k: int):
+    text = "training with examples and gradients"
+    dense, lexical = find(library, text, k=100, alpha=1.0), find(library, text, k=100, alpha=0.0)
+    assert fuse(dense, lexical, alpha=alpha, fusion=fusion, k=k) == find(library, text, k, alpha, fusion)
+
+
+def test_legs_say_who_found_a_hit(library: Index):
+    assert all(hit.dense_rank == 0 and hit.lexical_rank for hit in find(library, "gradients", alpha=0.0))
+    assert all(hit.lexical_rank == 0 and hit.dense_rank for hit in find(library, "gradients", alpha=1.0))
+
+
+def test_the_lexical_leg_agrees_with_another_bm25(empty: Index):
+    """Order against rank-bm25, on a corpus where no query word is in half of the chunks (rank-bm25 scores those 0)."""
+    generator = np.random.default_rng(7)
+    words = [f"word{number}" for number in range(60)]
+    texts = [" ".join(generator.choice(words, size=generator.integers(8, 30))) for _ in range(40)]
+    for place, text in enumerate(texts):
+        item = Chunk(f"c{place:02}", f"d{place}", "", text)
+        vectors, tokens = ENCODER.encode_with_tokens([text])
+        empty.replace(Document(item.document, "", ""), [item], vectors, tokens)
+    oracle = BM25Okapi([terms(text) for text in texts], k1=1.2, b=0.75)
+    for query in ("word1 word2 word3", "word10", "word59 word7 word21 word33"):
+        scores = oracle.get_scores(query_terms(query))
+        expected = sorted(
+            (f"c{place:02}" for place in np.flatnonzero(scores)), key=lambda id: (-scores[int(id[1:])], id)
+        )
+        found = find(empty, query, k=40, alpha=0.0)
+        assert set(ids(found)) == set(expected)
+        order = [round(float(scores[int(id[1:])]), 3) for id in ids(found)]
+        assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("GPT3", "gpt"),
+        ("gpt 3", "gpt"),
+        ("ＧＰＴ－３", "gpt"),
+        ("1706.03762", "arxiv"),
+        ("0.001", "adam"),
+        ("dmodel", "attention"),
+        ("self attention", "attention"),
+        ("C", "letters"),
+        ("vitamin A", "letters"),
+        ("神经网络", "chinese"),
+        ("图像识别有什么用？", "chinese"),
+    ],
+)
+def test_words_are_found_however_they_are_written(library: Index, text: str, document: str):
+    assert ids(find(library, text, alpha=0.0))[0] == f"{document}-0"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "?!", "xyzzy", '"', "***", "\x00"])
+def test_a_question_without_known_words_has_no_lexical_hits_but_dense_ones(library: Index, text: str):
+    assert find(library, text, alpha=0.0) == []
+    assert len(find(library, text, alpha=0.5, k=3)) == 3
+
+
+def test_stop_words_alone_find_only_chunks_that_hold_them(library: Index):
+    hits = find(library, "what is it with these", k=50, alpha=0.0)
+    assert hits
+    assert all(hit.lexical > 0 and {"is", "it", "with"} & set(terms(hit.chunk.text)) for hit in hits)
+
+
+SYNTAX = (
+    'dropout" OR "adam', "title: dropout", "dropout NEAR adam", "NOT dropout", "dropout*", "(dropout",
+    "drop'out; --", "^dropout + -",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SYNTAX)
+def test_query_syntax_is_only_words(library: Index, text: str):
+    assert isinstance(find(library, text), list)
+    assert find(library, f"{text} zzz dropout", alpha=0.0)[0].lexical > 0
+
+
+def test_a_very_long_question_is_answered(library: Index):
+    text = " ".join(f"filler{number}" for number in range(5000)) + " " + " ".join(TEXTS.values()) + " dropout units"
+    assert len(find(library, text, k=3)) == 3
+    assert "dropout-0" in ids(find(library, text, alpha=0.0))
+
+
+def test_k_may_exceed_the_corpus_and_an_empty_index_finds_nothing(library: Index, opener: Opener, tmp_path: Path):
+    assert len(find(library, "dropout", k=1000)) == len(TEXTS)
+    other = opener(tmp_path / "other", ENCODER)
+    assert find(other, "dropout") == []
+    assert (len(other), other.documents(), other.token_vectors(["x"])) == (0, [], {})
+    other.close()
+
+
+def test_ties_break_by_chunk_id(empty: Index):
+    for name in ("b", "c", "a"):
+        item = Chunk(f"id-{name}", name, "", "the very same words")
+        vectors, tokens = ENCODER.encode_with_tokens([item.text])
+        empty.replace(Document(name, "", ""), [item], vectors, tokens)
+    for alpha in (0.0, 0.5, 1.0):
+        assert ids(find(empty, "same words", k=2, alpha=alpha)) == ["id-a", "id-b"]
+
+
+def test_filters(library: Index):
+    put(library, "summary", ["A summary about dropout."], kind="abstract")
+    assert ids(find(library, "dropout", filters=Filters(kind="abstract"))) == ["summary-0"]
+    assert ids(find(library, "dropout", filters=Filters(document="adam"))) == ["adam-0"]
+    assert ids(find(library, "dropout", filters=Filters(year=2017))) == ["attention-0"]
+    assert ids(find(library, "dropout", filters=Filters(field="nlp", kind="passage"))) == ["gpt-0"]
+    assert find(library, "dropout", filters=Filters(year=1900)) == []
+
+
+def test_titles_are_searched_and_weighted(empty: Index):
+    for name, title, text in (("t", "Residual networks", "Some words."), ("b", "Other", "Residual networks help.")):
+        item = Chunk(name, name, title, text)
+        vectors, tokens = ENCODER.encode_with_tokens([passage_text(item)])
+        empty.replace(Document(name, title, ""), [item], vectors, tokens)
+    light, heavy = (find(empty, "residual networks", alpha=0.0, title_weight=weight) for weight in (0.2, 5.0))
+    assert (ids(light)[0], ids(heavy)[0]) == ("b", "t")
+    assert ids(find(empty, "residual networks", alpha=0.0, title_weight=0.0)) == ["b"]
+
+
+def test_replacing_changes_both_sides_at_once(library: Index):
+    put(library, "dropout", ["Batch normalisation steadies training.", "It also adds noise."])
+    assert "dropout-0" not in ids(find(library, "overfitting", alpha=0.0))
+    assert ids(find(library, "Article on dropout batch normalisation steadies training", k=1, alpha=1.0)) == [
+        "dropout-0"
+    ]
+    assert ids(find(library, "noise", alpha=0.0)) == ["dropout-1"]
+    assert len(library) == len(TEXTS) + 1
+    assert {item.name: item.chunks for item in library.documents()}["dropout"] == 2
+
+
+def test_writing_twice_changes_nothing(library: Index):
+    before = find(library, "dropout training", k=50)
+    put(library, "dropout", [TEXTS["dropout"]])
+    assert find(library, "dropout training", k=50) == before
+
+
+def test_a_replacement_that_fails_leaves_the_old_document(library: Index):
+    before = find(library, "dropout", k=50), library.documents()
+    twin = chunk("dropout", 0, "first"), chunk("dropout", 0, "second, under the same id")
+    vectors, tokens = ENCODER.encode_with_tokens(["first", "second"])
+    with pytest.raises(Exception, match=r"\w"):
+        library.replace(Document("dropout", "", "other"), twin, vectors, tokens)
+    assert (find(library, "dropout", k=50), library.documents()) == before
+
+
+@pytest.mark.parametrize("fault", ["rows", "width", "tokens", "nan"])
+def test_vectors_that_do_not_fit_are_refused(library: Index, fault: str):
+    vectors, tokens = ENCODER.encode_with_tokens(["one"])
+    if fault == "rows":
+        vectors = np.concatenate([vectors, vectors])
+    elif fault == "width":
+        vectors = vectors[:, :-1]
+    elif fault == "tokens":
+        tokens = [tokens[0][:, :-1]]
+    else:
+        vectors = vectors * np.float32("nan")
+    with pytest.raises(ValueError, match=r"vectors"):
+        library.replace(Document("new", "", ""), [chunk("new", 0, "one")], vectors, tokens)
+    assert len(library) == len(TEXTS)
+
+
+def test_deleting(library: Index):
+    assert library.delete("gpt")
+    assert not library.delete("gpt")
+    assert find(library, "GPT-3", alpha=0.0) == []
+    assert "gpt-0" not in ids(find(library, "GPT-3", k=50))
+    assert [item.name for item in library.documents()] == sorted(set(TEXTS) - {"gpt"})
+
+
+def test_a_document_without_chunks_is_remembered(empty: Index):
+    put(empty, "nothing", ["text"])
+    empty.replace(Document("nothing", "", "new"), [], np.zeros((0, ENCODER.dimensions), np.float32), [])
+    assert (len(empty), [item.sha256 for item in empty.documents()]) == (0, ["new"])
+
+
+def test_vectors_and_token_vectors_come_back(library: Index):
+    vectors, tokens = ENCODER.encode_with_tokens([passage_text(chunk("gpt", 0, TEXTS["gpt"]))])
+    assert np.allclose(library.vectors(["gpt-0", "unknown"])["gpt-0"], vectors[0])
+    found = library.token_vectors(["gpt-0", "unknown"])
+    assert list(found) == ["gpt-0"]
+    assert found["gpt-0"].dtype == np.int8
+    assert (found["gpt-0"] == tokens[0]).all()
+
+
+def test_inverse_document_frequency(library: Index):
+    idf = library.inverse_document_frequency(["article", "dropout", "unknown"])
+    assert idf["dropout"] == pytest.approx(np.log(1 + (7 - 1 + 0.5) / 1.5))
+    assert 0 < idf["article"] < idf["dropout"] < idf["unknown"]
+
+
+def test_what_is_written_is_there_after_reopening(library: Index, opener: Opener, tmp_path: Path):
+    before = find(library, "dropout training", k=50), library.documents()
+    library.close()
+    again = opener(tmp_path / "index", ENCODER)
+    assert (find(again, "dropout training", k=50), again.documents()) == before
+    assert again.encoder == ENCODER.fingerprint
+    again.close()
+
+
+def test_another_encoder_is_refused(library: Index, opener: Opener, tmp_path: Path):
+    with pytest.raises(EncoderMismatch, match="hash-64"):
+        opener(tmp_path / "index", HashEncoder(fingerprint="other"))
+
+
+def test_a_second_reader_sees_the_writer_s_commits(library: Index, opener: Opener, tmp_path: Path):
+    reader = opener(tmp_path / "index", ENCODER)
+    assert find(reader, "zeppelin", alpha=0.0) == []
+    put(library, "new", ["A zeppelin rose."])
+    assert ids(find(reader, "zeppelin", alpha=0.0)) == ["new-0"]
+    assert ids(find(reader, "Article on new A zeppelin rose", k=1, alpha=1.0)) == ["new-0"]
+    reader.close()
+
+
+def test_readers_in_other_threads_see_all_of_a_document_or_nothing_of_it(library: Index):
+    """Versions of one document alternate between one and three chunks; a search must see a whole version."""
+    versions = [["zeppelin one"], ["zeppelin two", "zeppelin two again", "zeppelin two still"]]
+    seen: list[tuple[str, ...]] = []
+    failures: list[BaseException] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                for alpha in (0.0, 1.0):
+                    hits = find(library, "zeppelin", k=50, alpha=alpha, filters=Filters(document="ship"))
+                    seen.append(tuple(sorted(hit.chunk.text for hit in hits)))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for turn in range(10):
+        put(library, "ship", versions[turn % 2])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert set(seen) <= {(), *(tuple(sorted(version)) for version in versions)}

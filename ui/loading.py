@@ -1,0 +1,47 @@
+"""Loads the real program for the chat: settings, encoder, library, language model, each with its progress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from program.errors import ProgramError
+from program.library import demo_library, resolve
+from program.settings import Settings
+from ui.backend import Loaded, Report
+
+
+def settings_from(index: Path | None = None, artifact: Path | None = None) -> Settings:
+    """The environment's settings, with what the command line says instead. Raises ProgramError for a bad value."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "_".join(map(str, first["loc"])).upper()
+        raise ProgramError(f"RAG_{name} is {first['input']!r}: {first['msg']}.", "Correct or unset it.") from error
+    given = {"index": index, "artifact": artifact}
+    return settings.model_copy(update={name: path for name, path in given.items() if path is not None})
+
+
+def load_program(settings: Settings, report: Report) -> Loaded:
+    """Everything but the language model. Raises ArtifactError, LibraryError, WeightsError."""
+    report(0, 0, "Loading the program")
+    from program import artifact, lm, weights  # takes seconds, and the page is to be up first
+
+    demo = settings.index is None and resolve(settings) == demo_library(settings)
+    library = "Reading the demo library" if demo else "Reading the library"
+    program = artifact.load(
+        settings.artifact, settings=settings, on_progress=lambda done, total, _: report(done, total, library)
+    )
+
+    def warm_up(report: Report) -> None:
+        report(0, 0, "Starting the language model")
+        if settings.lm != "none":
+            lm.connect(settings, report)  # the program finds what is fetched and started here
+        program.warm_up(lambda done, total, _: report(done, total, "Warming up the language model"))
+
+    documents = len(program.retriever.index.documents())
+    model = {"embedded": f"embedded/{weights.DEFAULT}", "none": "no language model"}.get(settings.lm, settings.lm)
+    summary = f"{model}, {program.retriever.ranker}, {documents} document{'s' * (documents != 1)}"
+    return Loaded(program, summary, demo, warm_up)
