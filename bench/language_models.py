@@ -28,6 +28,7 @@ from program import lm as language_model
 from program.errors import ProgramError
 from program.settings import Settings
 from program.signatures import CANNOT_ANSWER, AnswerFromEvidence, RouteQuestion
+from program.weights import find_model
 
 HINT = ""  # no head: the language model alone
 
@@ -138,7 +139,7 @@ def measure(name: str) -> dict[str, Any]:
     process = psutil.Process()
     with tempfile.TemporaryDirectory() as folder:
         # The weights come from where they are; only the kept prompt states start from nothing.
-        weights = language_model.find_model(name, Settings())
+        weights = find_model(name, Settings())
         settings = Settings(lm=f"embedded/{name}", weights=weights.parent, cache=Path(folder))
         before, clock = process.memory_info().rss, time.perf_counter()
         lm = language_model.connect(settings)

@@ -388,10 +388,9 @@ def _load(artifact: Path | None, index: Path | None) -> AdaptiveRAG:
 
 
 def _settings(index: Path | None) -> Settings:
-    from program.settings import Settings
+    from program.settings import settings_from
 
-    settings = Settings()
-    return settings.model_copy(update={"index": index}) if index else settings
+    return settings_from(index)
 
 
 def _labels_folder(given: Path | None) -> Path:

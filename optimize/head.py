@@ -19,9 +19,11 @@ from optimize.metrics import macro_f1
 from program.errors import LabelError
 from program.retrieval.encoders import Encoder
 from program.router import RouterHead, head_features
+from program.shape import SHAPE_SIZE
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # inverse regularisation strengths that cross-validation chooses from
 FOLDS = 5
+SHAPE_SPREAD = 0.1  # standard deviation of a shape count as the fit sees it; an embedding's columns have 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def fit_head(labels: Sequence[RoutingLabel], encoder: Encoder, seed: int) -> Hea
             f"The router's head needs two training questions of two classes at least; there are {dict(counts)}.",
             "Add routing labels with part train.",
         )
-    features = head_inputs(labels, encoder)
+    features, mean, scale = _standardised(head_inputs(labels, encoder))
     folds = StratifiedKFold(min(FOLDS, *counts.values()), shuffle=True, random_state=seed)
     classes = sorted(counts)
     gold = np.array([classes.index(label) for label in given])
@@ -70,6 +72,9 @@ def fit_head(labels: Sequence[RoutingLabel], encoder: Encoder, seed: int) -> Hea
     weights, bias = np.asarray(model.coef_), np.asarray(model.intercept_)
     if len(classes) == 2:  # scikit-learn keeps one row for two classes
         weights, bias = np.vstack([-weights / 2, weights / 2]), np.concatenate([-bias / 2, bias / 2])
+    # The scaling is folded into the weights, so that the head reads raw features.
+    weights = weights / scale
+    bias = bias - weights @ mean
     odds = {
         label.id: sorted(zip(classes, map(float, row), strict=True), key=lambda pair: -pair[1])
         for label, row in zip(labels, held_out[strength], strict=True)
@@ -103,6 +108,18 @@ def head_inputs(labels: Sequence[RoutingLabel], encoder: Encoder) -> NDArray[np.
     """float32 [labels, features]."""
     vectors = encoder.encode([label.question for label in labels])
     return np.stack([head_features(label.question, vector) for label, vector in zip(labels, vectors, strict=True)])
+
+
+def _standardised(
+    features: NDArray[np.float32],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """(features with the shape columns centred and scaled to SHAPE_SPREAD, the means, the scales): the many shape
+    counts must not outweigh an embedding whose columns are small. Embedding columns keep mean 0 and scale 1."""
+    shape = slice(features.shape[1] - SHAPE_SIZE, None)
+    mean, scale = np.zeros(features.shape[1]), np.ones(features.shape[1])
+    mean[shape] = features[:, shape].mean(axis=0)
+    scale[shape] = np.maximum(features[:, shape].std(axis=0), 0.05) / SHAPE_SPREAD
+    return (features - mean) / scale, mean, scale
 
 
 def _model(strength: float) -> LogisticRegression:

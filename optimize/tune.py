@@ -30,7 +30,7 @@ TITLE_WEIGHTS = (0.5, 1.0, 2.0)
 ALPHAS = tuple(round(0.2 + 0.05 * step, 2) for step in range(13))
 PASSAGES = (15, 20, 25, 30, 40, 50)
 ABSTRACTS = (3, 5, 8)
-STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CALIBRATION = 10.0
 ANCHOR = 100.0  # what the standing ranker's logit is multiplied with, so that keeping it is not penalised
 ENOUGH = 20  # labelled questions from which a transform gets search parameters of its own
@@ -87,12 +87,13 @@ def fit_ranker(train: Sequence[Case], params: Params) -> dict[str, RankWeights]:
 
 
 def keep_better_ranker(train: Sequence[Case], dev: Sequence[Case], params: Params) -> Params:
-    """`params` with fitted weights where they order dev better than those in `params` do.
+    """`params` with fitted weights where they order dev better than those in `params` do, or as well and more likely.
 
     With new weights come new bars, under which as many hits of the training questions fall as did before.
     """
     fitted = params.model_copy(update=fit_ranker(train, params))
-    if found(dev, _without_bars(fitted)).objective <= found(dev, _without_bars(params)).objective:
+    standing, new = ((found(dev, _without_bars(p)).objective, _likelihood(dev, p)) for p in (params, fitted))
+    if new <= standing:
         return params
     before, after = (np.concatenate([_scores(case, numbers) for case in train]) for numbers in (params, fitted))
     bars = {
@@ -139,6 +140,17 @@ def tune_cuts(cases: Sequence[Case], params: Params, *, trials: int, seed: int, 
 
 def _without_bars(params: Params) -> Params:
     return params.model_copy(update={"top_bar": 0.0, "deep_bar": 0.0})
+
+
+def _likelihood(cases: Sequence[Case], params: Params) -> float:
+    """Mean log-probability that the scores give to what is gold and what is not, every chunk alike."""
+    pairs = [
+        (hit.score, bool(case.gold.get(hit.chunk.id)))
+        for case in cases
+        for hits in retrieval_of(case, _without_bars(params)).ranked
+        for hit in hits
+    ]
+    return float(np.mean([np.log(max(score if gold else 1 - score, 1e-9)) for score, gold in pairs])) if pairs else 0.0
 
 
 def _scores(case: Case, params: Params) -> NDArray[np.float64]:

@@ -310,19 +310,9 @@ def _answer(rag: AdaptiveRAG, question: str, turns: Sequence[Turn], *, as_json: 
 
 
 def _settings(index: Path | None, artifact: Path | None) -> Settings:
-    """The environment's settings, with what the command line says instead."""
-    from pydantic import ValidationError
+    from program.settings import settings_from  # half a second that `--help` need not wait for
 
-    from program.settings import Settings
-
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = "_".join(map(str, first["loc"])).upper()
-        raise typer.BadParameter(f"{first['msg']}, not {first['input']!r}", param_hint=f"RAG_{name}") from error
-    named = {"index": index, "artifact": artifact}
-    return settings.model_copy(update={name: path for name, path in named.items() if path is not None})
+    return settings_from(index, artifact)
 
 
 def _question(words: Sequence[str]) -> str:

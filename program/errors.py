@@ -1,6 +1,7 @@
 """Everything that can go wrong, as types a caller can tell apart.
 
 ProgramError                  the root; `hint` says what to do next
+├── SettingsError             an environment setting has a value it cannot have
 ├── QuestionError             the question is empty or too long
 ├── NotConfigured             the route needs a tool (web, SQL) that no setting provides
 ├── LanguageModelError        the language model did not answer
@@ -32,6 +33,10 @@ class ProgramError(Exception):
     def __str__(self) -> str:
         message = str(self.args[0])
         return f"{message} {self.hint}".strip()
+
+
+class SettingsError(ProgramError):
+    """An environment setting has a value it cannot have."""
 
 
 class QuestionError(ProgramError):

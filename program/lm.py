@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import os
 import queue
 import threading
@@ -36,6 +37,9 @@ from program.errors import LanguageModelError
 from program.settings import Settings
 from program.types import Usage
 from program.weights import DEFAULT, find_model
+
+# Says "truncated" on standard error for each reply that reaches its bound; such a reply is repaired, or is an error.
+logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)
 
 Progress = Callable[[int, int, str], None]
 
@@ -156,10 +160,8 @@ def call(predictor: dspy.Predict, **inputs: Any) -> dspy.Prediction:
     try:
         try:
             return _predict(predictor, inputs, schemas=schemas)
-        except dspy.ContextWindowExceededError:
-            raise
-        except (dspy.LMInvalidRequestError, dspy.LMUnsupportedFeatureError):
-            if not schemas or isinstance(adapter_for(predictor.signature), TextAdapter):
+        except (dspy.LMInvalidRequestError, dspy.LMUnsupportedFeatureError) as error:
+            if not schemas or _too_long(error) or isinstance(adapter_for(predictor.signature), TextAdapter):
                 raise
             prediction = _predict(predictor, inputs, schemas=False)
             _refuses_schemas.add(lm.model)
@@ -275,11 +277,21 @@ def _reply_tokens(annotation: Any) -> int:
     return 96 if annotation is str else 160
 
 
+def _too_long(error: Exception) -> bool:
+    """Whether the prompt did not fit; llama.cpp says so in the words of an invalid request only."""
+    return isinstance(error, dspy.ContextWindowExceededError) or "exceeds the available context size" in str(error)
+
+
 def _explained(error: Exception, model: str) -> LanguageModelError:
     """The error in words for people, with what to do about it."""
     provider, _, name = model.partition("/")
     model = name if provider in _DECLARED else model
-    detail = " ".join(str(getattr(error, "message", "") or error).split())[:300]
+    if _too_long(error):
+        return LanguageModelError(
+            f"The question and its passages are longer than the language model {model} can read.",
+            "Shorten the question.",
+        )
+    detail = " ".join(str(getattr(error, "message", "") or error).split())[:300].rstrip(".")
     for kinds, message, hint in _EXPLANATIONS:
         if isinstance(error, kinds):
             return LanguageModelError(message.format(model=model, detail=detail), hint)
@@ -294,13 +306,8 @@ _EXPLANATIONS: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
     ),
     (
         (dspy.LMRateLimitError, dspy.LMBillingError),
-        "The language model {model} accepts no more requests for now: {detail}",
+        "The language model {model} accepts no more requests for now: {detail}.",
         "Wait a little, or raise the account's limit.",
-    ),
-    (
-        (dspy.ContextWindowExceededError,),
-        "The question and its passages are longer than the language model {model} can read.",
-        "Shorten the question.",
     ),
     (
         (dspy.LMTimeoutError,),
@@ -309,7 +316,7 @@ _EXPLANATIONS: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
     ),
     (
         (dspy.LMTransportError, dspy.LMStreamAssemblyError),
-        "The language model {model} cannot be reached, or the connection broke off: {detail}",
+        "The language model {model} cannot be reached, or the connection broke off: {detail}.",
         "Check that its server is running and that RAG_LM_URL is right.",
     ),
     (
@@ -317,10 +324,10 @@ _EXPLANATIONS: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
         "The language model {model} answered outside the form asked for.",
         "Try again, or use a stronger model (RAG_LM).",
     ),
-    ((dspy.LMServerError,), "The server of the language model {model} failed: {detail}", "Try again in a while."),
+    ((dspy.LMServerError,), "The server of the language model {model} failed: {detail}.", "Try again in a while."),
     (
         (dspy.LMUnsupportedModelError, dspy.LMInvalidRequestError, dspy.LMConfigurationError),
-        "The language model {model} did not accept the request: {detail}",
+        "The language model {model} did not accept the request: {detail}.",
         "Check RAG_LM and RAG_LM_URL.",
     ),
 )

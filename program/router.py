@@ -6,7 +6,6 @@ The head is a multinomial logistic regression over the question's embedding and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,35 +15,14 @@ from numpy.typing import NDArray
 
 from program.errors import OutputError
 from program.lm import call
+from program.shape import shape
 from program.signatures import RouteQuestion
 from program.types import ROUTE_LABELS, Route
 
-_SHAPES: tuple[re.Pattern[str], ...] = tuple(
-    re.compile(pattern, re.I)
-    for pattern in (
-        r"\d+\s*[-+*/^x×÷%]\s*\d",  # arithmetic
-        r"\d",
-        r"\?.*\?",  # two questions
-        r"\b(and|as well as|plus|also)\b",
-        r"\b(compare|difference|versus|vs)\b",
-        r"\b(which|that|whose|who)\b.*\b(of|by|on|in|from)\b.*\b(which|that|whose|who)\b",
-        r"\b(today|latest|current|currently|now|this (week|month|year)|news|price|weather|20(2[4-9]|3\d))\b",
-        r"\b(table|rows?|column|database|orders|customers|average|total|sum|count|per (month|year|day|region))\b",
-        r"\b(hi|hello|hey|thanks?|thank you|bye|you|your)\b",
-        r"\b(overview|explain|how do(es)?|why|main|ways|describe)\b",
-        r"\b(it|that|this|thing|stuff|like|kinda|sort of)\b",
-        r"\[[A-Z]+\]|\b[a-zA-Z]+_[a-zA-Z0-9]+\b|\bbeta ?\d|[α-ωΑ-Ω]",  # symbols
-        r"^[A-Z]",
-    )
-)  # fmt: skip
-
 
 def head_features(question: str, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What the head reads: the question's unit embedding [d], then shape counts; float32 [d + len(_SHAPES) + 2]."""
-    words = question.split()
-    counts = [min(len(shape.findall(question)), 3) / 3 for shape in _SHAPES]
-    shape = np.array([*counts, min(len(words), 40) / 40, question.count(",") / 4], dtype=np.float32)
-    return np.concatenate([vector, 0.5 * shape]).astype(np.float32)
+    """What the head reads: the question's unit embedding [d], then its shape; float32 [d + SHAPE_SIZE]."""
+    return np.concatenate([vector, shape(question)]).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)

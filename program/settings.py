@@ -8,8 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from program.errors import SettingsError
 
 APP = "adaptive-rag"
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +39,18 @@ class Settings(BaseSettings):
         None, description="index folder; else your library if there is one, else the demo library"
     )
     artifact: Path | None = Field(None, description="compiled program; else artifacts/default")
+
+
+def settings_from(index: Path | None = None, artifact: Path | None = None) -> Settings:
+    """The environment's settings, with what the command line says instead. Raises SettingsError."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "_".join(map(str, first["loc"])).upper()
+        raise SettingsError(f"RAG_{name} is {first['input']!r}: {first['msg']}.", "Correct or unset it.") from error
+    given = {"index": index, "artifact": artifact}
+    return settings.model_copy(update={name: path for name, path in given.items() if path is not None})
 
 
 def shipped(relative: str) -> Path:

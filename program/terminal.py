@@ -20,7 +20,7 @@ from typing import Any
 
 import typer
 
-from program.errors import ProgramError, QuestionError
+from program.errors import ProgramError, QuestionError, SettingsError
 from program.types import Answer, Citation, Claim, Event, Usage
 
 #: Exit codes besides 0, done, and 130, interrupted.
@@ -196,7 +196,7 @@ def failures(as_json: bool) -> Iterator[None]:
     except ProgramError as error:
         message, hint = str(error.args[0]), error.hint
         _report(type(error).__name__, message, hint, as_json)
-        raise typer.Exit(WRONG_USE if isinstance(error, QuestionError) else FAILED) from error
+        raise typer.Exit(WRONG_USE if isinstance(error, QuestionError | SettingsError) else FAILED) from error
     except Exception as error:
         if sys.flags.dev_mode or isinstance(error, (typer.Exit, typer.BadParameter)):
             raise

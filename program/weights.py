@@ -353,16 +353,20 @@ def main(arguments: list[str] | None = None) -> int:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     settings = Settings()
-    named = settings.lm.partition("/")[2] if settings.lm.startswith("embedded/") else ""
     parser = argparse.ArgumentParser(prog="python -m program.weights", description=main.__doc__)
-    parser.add_argument("--model", choices=tuple(MODELS), default=named if named in MODELS else DEFAULT)
-    name = parser.parse_args(arguments).model
+    parser.add_argument("--model", choices=tuple(MODELS), help="default: the one that RAG_LM names, if it is embedded")
+    provider, _, named = settings.lm.partition("/")
+    name = parser.parse_args(arguments).model or (named or DEFAULT if provider == "embedded" else "")
+    if not name:
+        print(f"RAG_LM={settings.lm} needs no weights.", file=sys.stderr)
+        return 0
+    size = MODELS[name].size if name in MODELS else None
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
     try:
         with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task(MODELS[name].file, total=MODELS[name].size)
+            task = bar.add_task(Path(name).name, total=size)
             file = find_model(name, settings, lambda done, _, what: bar.update(task, completed=done, description=what))
-            bar.update(task, completed=MODELS[name].size)
+            bar.update(task, completed=size)
     except WeightsError as error:
         print(error, file=sys.stderr)
         return 1

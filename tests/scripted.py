@@ -34,8 +34,8 @@ _OPENINGS = {
 
 
 class Script:
-    """Replies by signature name. A reply is a text, a mapping (sent as JSON), an exception to raise, or a function of the
-    user message that gives one of these. `asked` lists the signatures that asked, in order."""
+    """Replies by signature name. A reply is a text, a mapping (sent as JSON), an exception to raise, or a function of
+    the user message that gives one of these. `asked` lists the signatures that asked, in order."""
 
     def __init__(self, **replies: Reply) -> None:
         self.replies = replies

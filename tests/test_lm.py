@@ -137,6 +137,7 @@ def test_a_server_that_refuses_schemas_is_asked_in_words() -> None:
         (Failure(429, "slow down"), "slow down", 3),
         (Failure(500, "on fire"), "on fire", 3),
         (Failure(400, "bad field"), "bad field", 2),
+        (Failure(400, "request (9 tokens) exceeds the available context size (8 tokens)"), "Shorten the question", 1),
         (Failure(broken_json=True), "some/model", None),
         (Failure(pieces=0), "cannot be reached", 3),
     ],

@@ -32,7 +32,8 @@ def write(path: Path, *rows: dict[str, Any] | str) -> Path:
 
 def corpus(folder: Path) -> Path:
     folder.mkdir()
-    (folder / "bert.md").write_text("---\ntitle: BERT\n---\n\n# BERT\n\nBERT-large has 16 attention\nheads. It is large.\n")
+    text = "# BERT\n\nBERT-large has 16 attention\nheads. It is large.\n"
+    (folder / "bert.md").write_text(f"---\ntitle: BERT\n---\n\n{text}")
     return folder
 
 

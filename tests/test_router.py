@@ -2,16 +2,31 @@ import numpy as np
 import pytest
 
 from program.router import RouterHead, head_features, hint
+from program.shape import SHAPE_SIZE, shape
 from program.types import ROUTE_LABELS, Route
 
 
-def test_features_are_the_embedding_then_bounded_shape_counts() -> None:
+def test_features_are_the_embedding_then_the_shape() -> None:
     vector = np.array([0.6, 0.8], np.float32)
     features = head_features("What is 3 + 4, and why?", vector)
     assert features[:2].tolist() == vector.tolist()
     assert features.dtype == np.float32
-    assert np.abs(features).max() <= 1
-    assert len(features) == len(head_features("", vector))
+    assert len(features) == len(head_features("", vector)) == 2 + SHAPE_SIZE
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What is BERT?", "What is BERT, and what is GPT?"),  # a second question
+        ("How large is it?", "How large is 3 * 4?"),  # arithmetic
+        ("Who wrote the paper?", "Hello, who are you?"),  # spoken to the assistant
+        ("The orders of March", "Total of all orders per month"),  # over a table
+    ],
+)
+def test_shape_tells_kinds_apart_and_stays_bounded(one: str, other: str) -> None:
+    assert not np.array_equal(shape(one), shape(other))
+    assert np.isfinite(shape("?, " * 10_000)).all()
+    assert shape("?, " * 10_000).max() < 20
 
 
 def test_probabilities_sum_to_one_and_come_best_first() -> None:

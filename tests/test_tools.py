@@ -61,5 +61,5 @@ def test_what_is_not_arithmetic_is_a_typed_error(expression: str) -> None:
 
 def test_web_and_sql_say_that_they_are_not_configured() -> None:
     for tool in (search_web, query_sql):
-        with pytest.raises(NotConfigured, match="not configured|configured"):
+        with pytest.raises(NotConfigured, match="configured"):
             tool("latest news")

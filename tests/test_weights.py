@@ -250,3 +250,12 @@ def test_the_command_prints_the_file_or_the_reason(
     monkeypatch.setattr(weights, "find_model", fails)
     assert weights.main(["--model", "0.5b"]) == 1
     assert "Plug it in." in capsys.readouterr().err
+
+
+def test_the_command_fetches_nothing_for_another_language_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAG_LM", "openai/some-model")
+    monkeypatch.setattr(weights, "find_model", lambda *_: pytest.fail("asked for weights"))
+    assert weights.main([]) == 0
+    assert "needs no weights" in capsys.readouterr().err

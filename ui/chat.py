@@ -18,12 +18,13 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 import gradio as gr
 
 from program.errors import Cancelled, ProgramError
+from program.settings import settings_from
 from program.terminal import say
 from program.types import Answer
 from ui import rendering
 from ui.backend import UNEXPECTED, Backend
 from ui.conversation import Exchange, history, messages
-from ui.loading import load_program, settings_from
+from ui.loading import load_program
 
 log = logging.getLogger(__name__)
 

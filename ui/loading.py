@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from pydantic import ValidationError
-
-from program.errors import ProgramError
 from program.library import demo_library, resolve
 from program.settings import Settings
 from ui.backend import Loaded, Report
-
-
-def settings_from(index: Path | None = None, artifact: Path | None = None) -> Settings:
-    """The environment's settings, with what the command line says instead. Raises ProgramError for a bad value."""
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = "_".join(map(str, first["loc"])).upper()
-        raise ProgramError(f"RAG_{name} is {first['input']!r}: {first['msg']}.", "Correct or unset it.") from error
-    given = {"index": index, "artifact": artifact}
-    return settings.model_copy(update={name: path for name, path in given.items() if path is not None})
 
 
 def load_program(settings: Settings, report: Report) -> Loaded:
