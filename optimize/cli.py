@@ -305,12 +305,12 @@ def _prepare(
         return AdaptiveRAG(retriever, lm=language_model if connect else None)
 
     journal = journal_for(settings.cache, settings.lm, encoder.fingerprint, retriever.ranker, fresh=fresh)
-    incumbent = _incumbent(standing, encoder.fingerprint)
+    incumbent = _incumbent(standing, encoder.fingerprint, make())
     run = Run(make, read, budget, journal, Stages(), only, settings.lm, optimizer, seed, incumbent)
     return run, settings
 
 
-def _incumbent(folder: Path, encoder: str) -> Artifact | None:
+def _incumbent(folder: Path, encoder: str, program: AdaptiveRAG) -> Artifact | None:
     """The artifact in the place of the new one, if it can be used here."""
     from program.artifact import read
 
@@ -318,23 +318,22 @@ def _incumbent(folder: Path, encoder: str) -> Artifact | None:
         return None
     try:
         standing = read(folder)
+        if standing.compiled_with.encoder != encoder:
+            raise ArtifactError(f"The artifact in {folder} was made with the encoder {standing.compiled_with.encoder}.")
+        standing.apply(program)
     except ArtifactError as error:
-        _say(f"{error} It is not compared with.")
-        return None
-    if standing.compiled_with.encoder != encoder:
-        made_with = standing.compiled_with.encoder
-        _say(f"The artifact in {folder} was made with the encoder {made_with} and is not compared with.")
+        _say(f"{error.args[0]} It is not compared with.")
         return None
     return standing
 
 
 def _planned(run: Run, settings: Settings) -> list[Line]:
     """The estimate, and the run's budget cut to its minutes. Starts the language model."""
-    from optimize.plan import Speed, estimate, fitted, measure
+    from optimize.plan import estimate, fitted, measure
 
     if settings.lm == "none":
         _say("No language model is set (RAG_LM=none): only the router's head, retrieval and the bars are tuned.")
-        return estimate(run.labels, run.budget, Speed(1e9, 1e9), [s for s in run.only if s != "compile"], run.optimizer)
+        return estimate(run.labels, run.budget, None, run.only, run.optimizer)
     _say("Measuring the language model's speed ...")
     speed = measure(run.make().language_model())
     _say(f"It reads {speed.read:.0f} and writes {speed.write:.0f} tokens a second.")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from threadpoolctl import threadpool_limits
 
 from optimize import compile as compiling
 from optimize import evaluate, thresholds, tune
@@ -104,7 +105,7 @@ class Run:
     def _head(self, program: AdaptiveRAG) -> HeadFit:
         encoder = program.retriever.encoder
         parts = {part: [x for x in self.labels.routing if x.part == part] for part in ("train", "dev", "test")}
-        with self.stages.stage("Router head", 1):
+        with self.stages.stage("Router head", 1), threadpool_limits(1):
             fit = fit_head(parts["train"], encoder, self.seed)
             scores = {part: score_head(fit.head, parts[part], encoder) for part in ("dev", "test")}
         program.head = fit.head
@@ -116,7 +117,8 @@ class Run:
     def _cases(self, program: AdaptiveRAG) -> tuple[dict[str, str], list[Case]]:
         """Every train and dev question with its queries: the language model's within the budget, else itself."""
         chosen = [x for x in self.labels.questions if x.part != "test"]
-        weights = {*(tune.TITLE_WEIGHTS if "tune" in self.only else ()), program.params.title_weight}
+        tried = (*tune.TITLE_WEIGHTS, Params().title_weight) if "tune" in self.only else ()
+        weights = {*tried, program.params.title_weight}
         asked: dict[str, str] = {}
         cases: list[Case] = []
         left = self.budget.queries if self.speaks else 0
@@ -154,7 +156,7 @@ class Run:
         train = [case for case in gold if case.label.part == "train"]
         dev = [case for case in gold if case.label.part == "dev"] or train
         trials, default = self.budget.trials, Params()
-        with self.stages.stage("Retrieval and ranking", 2 * trials) as step:
+        with self.stages.stage("Retrieval and ranking", tune.studies(gold) * trials) as step, threadpool_limits(1):
             params = tune.keep_better_ranker(train, dev, default)
             params = tune.tune_search(gold, params, trials=trials, seed=self.seed, step=step)
             params = tune.keep_better_ranker(train, dev, params)

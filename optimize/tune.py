@@ -26,13 +26,13 @@ from program.params import SIGNALS, Params, RankWeights, SearchParams
 from program.retrieval.retriever import replay
 from program.types import Transform
 
-TITLE_WEIGHTS = (0.5, 1.0, 2.0)
+TITLE_WEIGHTS = (1.0, 2.0, 3.0)
 ALPHAS = tuple(round(0.2 + 0.05 * step, 2) for step in range(13))
 PASSAGES = (15, 20, 25, 30, 40, 50)
 ABSTRACTS = (3, 5, 8)
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CALIBRATION = 10.0
-ANCHOR = 100.0  # what the standing ranker's logit is multiplied with, so that keeping it is not penalised
+ANCHOR = 10.0  # what the standing ranker's logit is multiplied with, so that keeping it is not penalised
 ENOUGH = 20  # labelled questions from which a transform gets search parameters of its own
 PRIOR = 0.03  # what leaving the defaults costs, for each number at the far end of its range
 MRR_SHARE = 0.1  # of the objective: it breaks ties, and one lost question costs more than it can win
@@ -103,13 +103,16 @@ def keep_better_ranker(train: Sequence[Case], dev: Sequence[Case], params: Param
     return fitted.model_copy(update=bars)
 
 
+def studies(cases: Sequence[Case]) -> int:
+    """How many Optuna studies tuning takes, each of as many trials."""
+    return 2 + len(_with_own_search(cases))
+
+
 def tune_search(cases: Sequence[Case], params: Params, *, trials: int, seed: int, step: Step) -> Params:
     """Search parameters by Optuna: shared, then those of each transform with ENOUGH cases."""
     best = _search_study(cases, params, None, trials, seed, step)
-    for transform in params.search:
-        own = [case for case in cases if case.label.transform == transform]
-        if len(own) >= ENOUGH:
-            best = _search_study(own, best, transform, trials, seed, step)
+    for transform, own in _with_own_search(cases).items():
+        best = _search_study(own, best, transform, trials, seed, step)
     return best
 
 
@@ -157,6 +160,14 @@ def _scores(case: Case, params: Params) -> NDArray[np.float64]:
     return np.array([hit.score for hits in retrieval_of(case, _without_bars(params)).ranked for hit in hits])
 
 
+def _with_own_search(cases: Sequence[Case]) -> dict[Transform, list[Case]]:
+    by_transform: dict[Transform, list[Case]] = {}
+    for case in cases:
+        if case.label.strategy == "single":
+            by_transform.setdefault(case.label.transform, []).append(case)
+    return {transform: own for transform, own in by_transform.items() if len(own) >= ENOUGH}
+
+
 def _search_study(
     cases: Sequence[Case], params: Params, only: Transform | None, trials: int, seed: int, step: Step
 ) -> Params:
@@ -164,14 +175,14 @@ def _search_study(
 
     def tried(trial: optuna.Trial) -> Params:
         search = SearchParams(
-            passages=trial.suggest_categorical("passages", PASSAGES),
-            abstracts=trial.suggest_categorical("abstracts", ABSTRACTS),
-            alpha=trial.suggest_categorical("alpha", ALPHAS),
+            passages=trial.suggest_categorical("passages", _grid(PASSAGES, default.passages)),
+            abstracts=trial.suggest_categorical("abstracts", _grid(ABSTRACTS, default.abstracts)),
+            alpha=trial.suggest_categorical("alpha", _grid(ALPHAS, default.alpha)),
             fusion=trial.suggest_categorical("fusion", ("relative", "ranked")),
         )
         if only is not None:
             return params.model_copy(update={"search": {**params.search, only: search}})
-        weight = trial.suggest_categorical("title_weight", TITLE_WEIGHTS)
+        weight = trial.suggest_categorical("title_weight", _grid(TITLE_WEIGHTS, params.title_weight))
         return params.model_copy(update={"search": dict.fromkeys(params.search, search), "title_weight": weight})
 
     known: dict[tuple[Any, ...], float] = {}
@@ -194,12 +205,17 @@ def _search_study(
     return tried(study.best_trial)
 
 
+def _grid(values: Sequence[float], default: float) -> list[float]:
+    """The values to try, the default among them."""
+    return sorted({*values, default})
+
+
 def _moved(search: SearchParams, candidate: Params, default: SearchParams, params: Params) -> float:
     away = (
         abs(search.alpha - default.alpha) / 0.3
         + abs(np.log2(search.passages / default.passages))
         + abs(search.abstracts - default.abstracts) / 5
-        + abs(np.log2(candidate.title_weight / params.title_weight)) / 2
+        + abs(candidate.title_weight - params.title_weight) / 2
         + (search.fusion != default.fusion) / 2
     )
     return PRIOR * float(away)
@@ -278,20 +294,23 @@ def _pairs(
 
 
 def _strength(pairs: NDArray[np.float64], of: NDArray[np.intp], weight: NDArray[np.float64]) -> float:
-    """The regularisation under which held-out questions are ordered best; a tie goes to the stronger."""
-    questions = len(np.unique(of))
-    if questions < 5:
+    """The strongest regularisation whose loss on held-out questions is within a standard error of the best."""
+    questions = np.unique(of)
+    if len(questions) < 5:
         return STRENGTHS[0]
 
-    def loss(strength: float) -> float:
-        total = 0.0
+    def losses(strength: float) -> NDArray[np.float64]:
+        found = np.zeros(len(questions))
         for train, held_out in GroupKFold(5).split(pairs, groups=of):
             model = _pairwise(strength).fit(*_both_ways(pairs[train]), sample_weight=np.tile(weight[train], 2))
-            margins = pairs[held_out] @ model.coef_[0]
-            total += float(weight[held_out] @ np.logaddexp(0, -margins))
-        return total
+            loss = weight[held_out] * np.logaddexp(0, -(pairs[held_out] @ model.coef_[0]))
+            np.add.at(found, np.searchsorted(questions, of[held_out]), loss)
+        return found
 
-    return min(STRENGTHS, key=loss)
+    by_strength = {strength: losses(strength) for strength in STRENGTHS}
+    best = min(by_strength.values(), key=lambda loss: float(loss.mean()))
+    bound = best.mean() + best.std() / np.sqrt(len(best))
+    return next(strength for strength in STRENGTHS if by_strength[strength].mean() <= bound)
 
 
 def _both_ways(pairs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:

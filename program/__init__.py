@@ -13,6 +13,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# Idle OpenMP threads must sleep, not spin beside the language model: read when torch or llama.cpp is first loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # Before anything imports DSPy: its price list would otherwise be looked up on the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
 

@@ -31,6 +31,7 @@ from program.retrieval.encoders import load_encoder, load_reranker
 from program.retrieval.retriever import Retriever
 from program.router import RouterHead
 from program.settings import Settings, shipped
+from program.shape import SHAPE_SIZE
 from program.types import ROUTE_LABELS
 
 Progress = Callable[[int, int, str], None]
@@ -81,13 +82,19 @@ class Artifact:
     def apply(self, program: AdaptiveRAG) -> None:
         """Put the numbers, the head and the predictors' state into a program.
 
-        Raises ArtifactError when a predictor is missing, unknown or has other fields.
+        Raises ArtifactError when a predictor is missing, unknown or has other fields, or the head reads other features.
         """
         ours = dict(program.named_predictors())
         if missing := sorted(set(ours) - set(self.predictors)):
             raise ArtifactError(f"Artifact {self.name!r} has no predictor {', '.join(missing)}.", _RECOMPILE)
         if unknown := sorted(set(self.predictors) - set(ours)):
             raise ArtifactError(f"Artifact {self.name!r} has an unknown predictor {', '.join(unknown)}.", _RECOMPILE)
+        features = program.retriever.encoder.dimensions + SHAPE_SIZE
+        if self.head is not None and self.head.weights.shape[1] != features:
+            read = self.head.weights.shape[1]
+            raise ArtifactError(
+                f"The router's head of artifact {self.name!r} reads {read} features, not {features}.", _RECOMPILE
+            )
         for name, predictor in ours.items():
             state = self.predictors[name]
             _check_state(self.name, name, predictor, state)
@@ -112,7 +119,9 @@ def save(artifact: Artifact, folder: Path) -> None:
             json.dumps(artifact.predictors, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
         )
         if artifact.head is not None:
-            save_file({"weights": artifact.head.weights, "bias": artifact.head.bias}, new / "router.safetensors")
+            # safetensors writes the bytes as they lie in memory: another order than rows would come back scrambled.
+            arrays = {"weights": artifact.head.weights, "bias": artifact.head.bias}
+            save_file({n: np.ascontiguousarray(a) for n, a in arrays.items()}, new / "router.safetensors")
         manifest = Manifest(
             schema_version=SCHEMA_VERSION,
             name=artifact.name,

@@ -16,7 +16,7 @@ from program.params import Params
 from program.signatures import GradeEvidence, NextHop
 from program.types import Evidence, Grade
 
-_READ_TOKENS = 250
+_READ_TOKENS = 150
 
 
 class Grader(dspy.Module):

@@ -21,6 +21,7 @@ SIGNALS: tuple[str, ...] = (
     "fused_reciprocal",  # 1 / place in the fused pool
     "coverage",  # share of the question's idf mass found in title + text, [0, 1]
     "title",  # share of the question's idf mass found in the title, [0, 1]
+    "neighbour",  # best late interaction of the pool's chunks within two places in the same document, 0 when none
     "abstract",  # 1 for an abstract
 )
 
@@ -36,8 +37,8 @@ class SearchParams(Bounded):
 
     passages: int = Field(25, ge=5, le=100)
     abstracts: int = Field(5, ge=0, le=25)
-    alpha: float = Field(0.5, ge=0.0, le=1.0)
-    fusion: Fusion = "ranked"
+    alpha: float = Field(0.4, ge=0.0, le=1.0)
+    fusion: Fusion = "relative"
 
 
 class RankWeights(Bounded):
@@ -57,7 +58,7 @@ class Params(Bounded):
 
     # search and fusion
     search: dict[Transform, SearchParams] = Field(default_factory=_default_search)
-    title_weight: float = Field(1.0, ge=0.0, le=5.0)
+    title_weight: float = Field(2.0, ge=0.0, le=5.0)
     rrf_k: int = Field(60, ge=1, le=200)
     hyde: bool = False  # `clear` questions search with a hypothetical passage
 
@@ -66,7 +67,16 @@ class Params(Bounded):
         bias=-1.0, weights={"cross_encoder": 0.8, "late_interaction": 2.0, "dense": 2.0, "coverage": 1.0, "title": 0.5}
     )
     rank_without_cross_encoder: RankWeights = RankWeights(
-        bias=-6.5, weights={"late_interaction": 5.0, "dense": 4.0, "coverage": 2.0, "title": 0.5, "lexical": 0.5}
+        bias=-7.0,
+        weights={
+            "late_interaction": 5.0,
+            "dense": 4.0,
+            "neighbour": 3.0,
+            "coverage": 2.0,
+            "lexical_reciprocal": 1.4,
+            "lexical": 0.5,
+            "title": 0.5,
+        },
     )
     top_bar: float = Field(0.02, ge=0.0, le=1.0)  # the first ten of the pool need this
     deep_bar: float = Field(0.05, ge=0.0, le=1.0)  # the rest need this
@@ -74,8 +84,8 @@ class Params(Bounded):
 
     # evidence
     evidence_chunks: int = Field(6, ge=1, le=12)
-    evidence_tokens: int = Field(400, ge=100, le=6000)  # one query's evidence
-    evidence_tokens_many: int = Field(750, ge=100, le=6000)  # evidence of several queries or hops
+    evidence_tokens: int = Field(500, ge=100, le=6000)  # of a clear question: quick to read
+    evidence_tokens_many: int = Field(900, ge=100, le=6000)  # of all others: their answer is harder to find
 
     # decisions
     router_bar: float = Field(0.35, ge=0.0, le=1.0)  # the head decides from this probability on

@@ -260,13 +260,12 @@ class AdaptiveRAG(dspy.Module):
 
     def gather(self, asked: str, found: Sequence[Retrieval], route: Route) -> tuple[Evidence, ...]:
         against = list(dict.fromkeys([pool.against for item in found for pool in item.pools]))
-        many = len(against) > 1 or route.transform == "broad"
         return assemble(
             _interleave([item.hits for item in found]),
             [asked, *against] if route.strategy == "multi_hop" else against,
             self.retriever.encoder,
             chunks=self.params.evidence_chunks,
-            tokens=self.params.evidence_tokens_many if many else self.params.evidence_tokens,
+            tokens=self.params.evidence_tokens if route.label == "clear" else self.params.evidence_tokens_many,
         )
 
     def _grade(

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from optimize.journal import Journal
 from optimize.rivals import dev_score
 from program.artifact import read, save
-from program.errors import LanguageModelError
 from program.params import Params
 from program.pipeline import AdaptiveRAG
 from tests.optimize_library import BUDGET, run, script
@@ -24,6 +24,8 @@ def test_a_run_compiles_everything_and_the_artifact_round_trips(tmp_path: Path) 
     assert back.params == made.params
     assert back.head is not None
     assert set(back.head.labels) == {"clear", "vague", "no_retrieval"}
+    assert made.head is not None
+    np.testing.assert_array_equal(back.head.weights, made.head.weights)
     assert back.compiled_with.labels.keys() == {"qa.jsonl", "routing.jsonl"}
     assert back.compiled_with.language_model == "script/test"
     report = json.loads(json.dumps(made.report))
@@ -60,16 +62,22 @@ def test_a_second_run_asks_the_language_model_nothing(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    broken = script()
-    broken.replies["AnswerFromEvidence"] = LanguageModelError("down")
-    broken.replies["GradeEvidence"] = KeyboardInterrupt()
-    with pytest.raises(BaseException):  # noqa: B017, PT011
-        run(tmp_path, broken)("trial")
-    whole, rest = script(), script()
-    run(tmp_path / "other", whole)("trial") if (tmp_path / "other").mkdir() is None else None
-    run(tmp_path, rest)("trial")
-    assert rest.asked.count("RouteQuestion") < whole.asked.count("RouteQuestion")
-    assert "RewriteQuestion" not in rest.asked[: rest.asked.index("GradeEvidence")]
+    lm = script()
+    replies = dict(lm.replies)
+
+    def stop(_: str) -> str:
+        raise SystemExit
+
+    lm.replies["NextHop"] = stop  # compiled after the router, the transforms and the grader
+    with pytest.raises(SystemExit):
+        run(tmp_path, lm)("trial")
+    before = lm.asked.count("GradeEvidence")
+    assert before > 0
+    lm.replies = replies
+    lm.asked.clear()
+    run(tmp_path, lm)("trial")
+    compiled_first = lm.asked[: lm.asked.index("NextHop")]
+    assert compiled_first == []
 
 
 def test_without_a_language_model_head_and_retrieval_are_compiled(tmp_path: Path) -> None:

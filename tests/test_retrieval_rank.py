@@ -40,17 +40,27 @@ def test_signals():
     assert rows[0] == pytest.approx(
         {
             "cross_encoder": 5, "late_interaction": 0.1, "dense": 0.2, "lexical": 1, "dense_reciprocal": 0.5,
-            "lexical_reciprocal": 1, "fused_reciprocal": 1, "coverage": 0.3, "title": 0.4, "abstract": 0,
+            "lexical_reciprocal": 1, "fused_reciprocal": 1, "coverage": 0.3, "title": 0.4, "neighbour": 0,
+            "abstract": 0,
         }
     )  # fmt: skip
     assert rows[1] == pytest.approx(
         {
             "cross_encoder": -5, "late_interaction": 0.5, "dense": 0.6, "lexical": 0.25, "dense_reciprocal": 1,
-            "lexical_reciprocal": 0, "fused_reciprocal": 0.5, "coverage": 0.7, "title": 0.8, "abstract": 1,
+            "lexical_reciprocal": 0, "fused_reciprocal": 0.5, "coverage": 0.7, "title": 0.8, "neighbour": 0,
+            "abstract": 1,
         }
     )  # fmt: skip
     assert (signals(hits, features, with_cross_encoder=False)[:, 0] == 0).all()
     assert signals([], {}, with_cross_encoder=False).shape == (0, len(SIGNALS))
+
+
+def test_neighbours_are_near_in_the_same_document():
+    places = {"a": ("d", 1), "b": ("d", 3), "c": ("d", 6), "e": ("other", 2)}
+    hits = [Hit(Chunk(name, document, "", name, position=place), 0, 0) for name, (document, place) in places.items()]
+    late = {"a": 0.1, "b": 0.9, "c": 0.5, "e": 0.7}
+    matrix = signals(hits, {name: Features(score, 0, 0, 0) for name, score in late.items()}, with_cross_encoder=False)
+    assert matrix[:, SIGNALS.index("neighbour")].tolist() == pytest.approx([0.9, 0.1, 0, 0])
 
 
 def test_probability_is_the_sigmoid_of_the_weighted_sum():

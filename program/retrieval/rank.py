@@ -15,6 +15,9 @@ from program.types import Hit
 #: Places of the fused pool that are held to `top_bar`; the rest are held to `deep_bar`.
 TOP = 10
 
+#: Places in a document from a chunk to those it may share its subject with.
+_NEIGHBOURS = (-2, -1, 1, 2)
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -30,6 +33,7 @@ class Features:
 def signals(hits: Sequence[Hit], features: Mapping[str, Features], with_cross_encoder: bool) -> NDArray[np.float32]:
     """The signals of a pool, float32 [hits, len(SIGNALS)]; hits in fused order, features by chunk id."""
     best = max((hit.lexical for hit in hits), default=0.0)
+    near = {(hit.chunk.document, hit.chunk.position): features[hit.chunk.id].late_interaction for hit in hits}
     rows = []
     for place, hit in enumerate(hits, 1):
         known = features[hit.chunk.id]
@@ -43,6 +47,7 @@ def signals(hits: Sequence[Hit], features: Mapping[str, Features], with_cross_en
             "fused_reciprocal": 1 / place,
             "coverage": known.coverage,
             "title": known.title,
+            "neighbour": max(near.get((hit.chunk.document, hit.chunk.position + step), 0.0) for step in _NEIGHBOURS),
             "abstract": float(hit.chunk.kind == "abstract"),
         }
         rows.append([row[name] for name in SIGNALS])
