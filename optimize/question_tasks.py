@@ -75,7 +75,8 @@ def _retrieval_task(source: Source, name: str, chosen: Sequence[QuestionLabel]) 
     def module_input(label: QuestionLabel) -> tuple[Any, ...]:
         if folding:
             return label.question, label.turns
-        return source.asked[label.id], program.params.max_queries
+        asked = source.asked[label.id]
+        return asked, program.params.max_queries, program.headings(asked)
 
     def example(label: QuestionLabel) -> dspy.Example:
         module, probe = probed(program, name)

@@ -143,7 +143,9 @@ class Run:
                 try:
                     if label.history and refers_back(question):
                         question = program.standalone(question, label.turns)
-                    made = program.transforms(label.transform, question, program.params.max_queries)
+                    made = program.transforms(
+                        label.transform, question, program.params.max_queries, program.headings(question)
+                    )
                 except LanguageModelError:
                     made = [Query(question, question)]
             return {"asked": question, "queries": [[q.text, q.against, q.dense] for q in made]}

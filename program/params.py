@@ -70,11 +70,11 @@ class Params(Bounded):
         bias=-7.0,
         weights={
             "late_interaction": 5.0,
-            "dense": 4.0,
             "neighbour": 3.0,
-            "coverage": 2.0,
+            "dense": 2.0,
+            "lexical": 1.5,
             "lexical_reciprocal": 1.4,
-            "lexical": 0.5,
+            "coverage": 0.5,
             "title": 0.5,
         },
     )

@@ -30,7 +30,7 @@ from program.run import Run
 from program.signatures import ExtractExpression
 from program.synthesizer import Synthesizer
 from program.tracing import Listener, Recorder
-from program.transforms import Standalone, Transforms, plain, refers_back
+from program.transforms import Standalone, Transforms, headings_of, plain, refers_back
 from program.types import (
     Answer,
     Claim,
@@ -224,7 +224,9 @@ class AdaptiveRAG(dspy.Module):
         if transform == "clear" or not run.speaks:
             return plain(asked)
         with run.recorder.step("transform") as done:
-            queries = run.attempt(lambda: self.transforms(transform, asked, self.params.max_queries), plain(asked))
+            queries = run.attempt(
+                lambda: self.transforms(transform, asked, self.params.max_queries, self.headings(asked)), plain(asked)
+            )
             done(
                 f"{transform}: " + " | ".join(query.dense or query.text for query in queries),
                 transform=transform,
@@ -232,6 +234,10 @@ class AdaptiveRAG(dspy.Module):
                 against=list(dict.fromkeys(query.against for query in queries)),
             )
         return queries
+
+    def headings(self, question: str) -> str:
+        """What the library has near a question, for the transforms that word their queries after it."""
+        return headings_of(self.retriever.retrieve(plain(question), self.params.search_for("clear"), self.params).hits)
 
     def _bound(self, route: Route) -> Iterator[bool]:
         """The one bounded loop: yields whether this retrieval is the last."""
@@ -303,7 +309,7 @@ class AdaptiveRAG(dspy.Module):
         if not run.speaks:
             return []
         with run.recorder.step("transform") as done:
-            queries: list[Query] = run.attempt(lambda: self.transforms("vague", asked, 1), [])
+            queries: list[Query] = run.attempt(lambda: self.transforms("vague", asked, 1, self.headings(asked)), [])
             done(
                 "Correction: " + (" | ".join(query.text for query in queries) or "none"),
                 transform="vague",

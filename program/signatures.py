@@ -42,9 +42,11 @@ class RouteQuestion(dspy.Signature):
 
 
 class RewriteQuestion(dspy.Signature):
-    """Reword a vague or colloquial question as one precise, formal search question. Keep its meaning and every name in
-    it. Add the technical terms that a document on it would use."""
+    """Reword a vague or colloquial question as one short, precise search question. Keep its meaning, and spell
+    abbreviations out (CNN: convolutional neural network). The headings show what the library is about: use its names
+    and terms where they fit."""
 
+    headings: str = dspy.InputField()
     question: str = dspy.InputField()
     rewritten: str = dspy.OutputField(desc="one precise question")
 
@@ -57,10 +59,12 @@ class DecomposeQuestion(dspy.Signature):
 
 
 class VaryQuestion(dspy.Signature):
-    """Write different search queries for a broad question, each from another angle or in other words."""
+    """Write different search questions for a broad question, each a full sentence in other words. Replace everyday
+    words by the technical terms of the field. The headings show what the library is about."""
 
+    headings: str = dspy.InputField()
     question: str = dspy.InputField()
-    variants: list[str] = dspy.OutputField(desc="two or three short search queries")
+    variants: list[str] = dspy.OutputField(desc="two or three search questions")
 
 
 class StepBackQuestion(dspy.Signature):

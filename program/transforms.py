@@ -7,7 +7,9 @@
     needs_context  StepBack: the question and a more general one, one pool
     hyde           Hyde: an imagined passage on the dense side, the question's words on the lexical side
 
-All raise LanguageModelError when the language model fails; the pipeline then searches with the question itself.
+Rewrite and MultiQuery read the headings of the library near the question: a model that does not know what the library
+is about rewords LoRA as a radio. All raise LanguageModelError when the language model fails; the pipeline then searches
+with the question itself.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ from program.signatures import (
     StepBackQuestion,
     VaryQuestion,
 )
-from program.types import Query, Transform, Turn
+from program.types import Chunk, Hit, Query, Transform, Turn
 from program.words import content_words
 
 _LONGEST = 400  # characters of a generated query; more is a model that rambles
+_HEADINGS = 6  # hits whose headings show what the library is about
 _TURNS = 3  # earlier turns a follow-up can refer to
 _TURN_LENGTH = 300  # characters of an earlier answer that are read
 
@@ -40,6 +43,18 @@ def refers_back(question: str) -> bool:
     A question that plainly stands alone is not sent to the language model, which could only spoil it.
     """
     return bool(_LEANS.search(question)) or len(content_words(question)) < 3
+
+
+def headings_of(hits: Sequence[Hit]) -> str:
+    """Where hits stand, as one line: headings, with their documents' titles when they are of several."""
+    several = len({hit.chunk.document for hit in hits[:_HEADINGS]}) > 1
+    places = (_place(hit.chunk, titled=several) for hit in hits[:_HEADINGS])
+    return "; ".join(dict.fromkeys(place for place in places if place))[:_LONGEST]
+
+
+def _place(chunk: Chunk, *, titled: bool) -> str:
+    heading = _NUMBERING.sub("", chunk.heading)
+    return f"{chunk.title}: {heading}" if titled and heading else heading or chunk.title
 
 
 def plain(question: str) -> list[Query]:
@@ -65,8 +80,9 @@ class Rewrite(dspy.Module):
         super().__init__()
         self.rewrite = dspy.Predict(RewriteQuestion)
 
-    def forward(self, question: str, _limit: int) -> list[Query]:
-        rewritten = _clean([call(self.rewrite, question=question).rewritten], 1) or [question]
+    def forward(self, question: str, _limit: int, headings: str) -> list[Query]:
+        reworded = call(self.rewrite, headings=headings, question=question).rewritten
+        rewritten = _clean([reworded], 1) or [question]
         # The user's own words are searched too: a rewrite may lose a name, and one more search costs milliseconds.
         return [Query(rewritten[0], against=rewritten[0]), Query(question, against=rewritten[0])]
 
@@ -76,7 +92,7 @@ class Decompose(dspy.Module):
         super().__init__()
         self.decompose = dspy.Predict(DecomposeQuestion)
 
-    def forward(self, question: str, limit: int) -> list[Query]:
+    def forward(self, question: str, limit: int, _headings: str) -> list[Query]:
         parts = _clean(call(self.decompose, question=question).sub_questions, limit)
         return [Query(part, against=part) for part in parts] or plain(question)
 
@@ -86,8 +102,8 @@ class MultiQuery(dspy.Module):
         super().__init__()
         self.vary = dspy.Predict(VaryQuestion)
 
-    def forward(self, question: str, limit: int) -> list[Query]:
-        variants = _clean(call(self.vary, question=question).variants, limit)
+    def forward(self, question: str, limit: int, headings: str) -> list[Query]:
+        variants = _clean(call(self.vary, headings=headings, question=question).variants, limit)
         return [Query(text, against=question) for text in dict.fromkeys([question, *variants])]
 
 
@@ -96,7 +112,7 @@ class StepBack(dspy.Module):
         super().__init__()
         self.step_back = dspy.Predict(StepBackQuestion)
 
-    def forward(self, question: str, _limit: int) -> list[Query]:
+    def forward(self, question: str, _limit: int, _headings: str) -> list[Query]:
         general = _clean([call(self.step_back, question=question).general_question], 1)
         return [Query(text, against=question) for text in dict.fromkeys([question, *general])]
 
@@ -106,7 +122,7 @@ class Hyde(dspy.Module):
         super().__init__()
         self.imagine = dspy.Predict(HypotheticalPassage)
 
-    def forward(self, question: str, _limit: int) -> list[Query]:
+    def forward(self, question: str, _limit: int, _headings: str) -> list[Query]:
         passage = call(self.imagine, question=question).passage.strip()
         return [Query(question, against=question, dense=passage[: 3 * _LONGEST] or None)]
 
@@ -122,10 +138,11 @@ class Transforms(dspy.Module):
         self.needs_context = StepBack()
         self.hyde = Hyde()
 
-    def forward(self, transform: Transform, question: str, limit: int) -> list[Query]:
+    def forward(self, transform: Transform, question: str, limit: int, headings: str) -> list[Query]:
+        """Queries for a question. headings: what the library has near it, as `headings_of` gives them."""
         if transform == "clear":
             return plain(question)
-        queries: list[Query] = getattr(self, transform)(question, limit)
+        queries: list[Query] = getattr(self, transform)(question, limit, headings)
         return queries
 
 
@@ -137,6 +154,7 @@ _LEANS = re.compile(
     r"|\bthe (paper|model|models|authors?|method|article|work|study|first|second|larger|smaller|other|others)\b",
     re.IGNORECASE,
 )
+_NUMBERING = re.compile(r"^[\d.\s]+")
 
 
 def _clean(texts: Iterable[str], limit: int) -> list[str]:
