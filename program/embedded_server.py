@@ -45,9 +45,9 @@ class EmbeddedServer:
     prefix_folder: Path
     _server: Any = field(repr=False)
 
-    def hold(self, slot: int, messages: list[dict[str, str]]) -> bool:
-        """Have slot number `slot` hold the state after `messages`: from disk (True), or by reading them (False) and
-        writing the state to disk. Raises LanguageModelError."""
+    def hold(self, slot: int, messages: list[dict[str, str]], *, read: bool = True) -> bool:
+        """Have slot number `slot` hold the state after `messages`: from disk (True), else (False) by reading them and
+        writing the state to disk, or not at all without `read`. Raises LanguageModelError."""
         identity = json.dumps([version("xllamacpp"), self.model, CONTEXT_TOKENS, messages]).encode()
         prompt = hashlib.sha256(identity).hexdigest()[:32]
         for file in self.prefix_folder.glob(f"{prompt}-*.slot"):
@@ -57,6 +57,8 @@ class EmbeddedServer:
             elif self.post(f"/slots/{slot}?action=restore", {"filename": file.name}).get("n_restored"):
                 os.utime(file)
                 return True
+        if not read:
+            return False
         reading = {"messages": messages, "id_slot": slot, "max_tokens": 1, "temperature": 0}
         self.post("/v1/chat/completions", reading)
         fresh = self.prefix_folder / f"{prompt}.{os.getpid()}"

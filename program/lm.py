@@ -236,11 +236,18 @@ def _delta(chunk: Any) -> str:
     return (choices[0].delta.content if choices else None) or ""
 
 
-def warm_up(lm: dspy.LM, predictors: Sequence[tuple[str, dspy.Predict]], on_progress: Progress | None = None) -> None:
+def warm_up(
+    lm: dspy.LM,
+    predictors: Sequence[tuple[str, dspy.Predict]],
+    on_progress: Progress | None = None,
+    *,
+    read: Callable[[str], bool] | None = None,
+) -> None:
     """Have the embedded server read each predictor's static prompt, or load it from the cache folder, so that the first
     question waits for its own words only. Other language models keep their own caches: nothing is done.
 
-    on_progress: (predictors done, predictors in all, name of the next). Raises LanguageModelError.
+    on_progress: (predictors done, predictors in all, name of the next). read: which predictors, by name, are read where
+    the cache folder does not have them; all by default. Raises LanguageModelError.
     """
     server = embedded(lm)
     if server is None:
@@ -251,9 +258,8 @@ def warm_up(lm: dspy.LM, predictors: Sequence[tuple[str, dspy.Predict]], on_prog
         first_input = next(iter(predictor.signature.input_fields))
         adapter = adapter_for(predictor.signature)
         # An input of one word: what is read is the static part, the input's name, and little that will not be needed.
-        server.hold(
-            done % embedded_server.SLOTS, adapter.format(predictor.signature, predictor.demos, {first_input: "?"})
-        )
+        messages = adapter.format(predictor.signature, predictor.demos, {first_input: "?"})
+        server.hold(done % embedded_server.SLOTS, messages, read=read is None or read(name))
     server.forget_old_prefixes(keep=4 * embedded_server.SLOTS)
     if on_progress:
         on_progress(len(predictors), len(predictors), "")

@@ -47,6 +47,7 @@ from program.types import (
 
 T = TypeVar("T")
 
+_ALWAYS_NEEDED = "synthesizer.answer"
 MOST_WORDS = 500
 MOST_CHARACTERS = 6000
 
@@ -149,9 +150,10 @@ class AdaptiveRAG(dspy.Module):
 
         Raises LanguageModelError when there is no language model.
         """
-        first = ("synthesizer.answer", "router.decide")
-        predictors = sorted(self.named_predictors(), key=lambda pair: pair[0] not in first)
-        language_model.warm_up(self.language_model(), predictors, on_progress)
+        language_model.warm_up(self.language_model(), self._by_need(), on_progress)
+
+    def _by_need(self) -> list[tuple[str, dspy.Predict]]:
+        return sorted(self.named_predictors(), key=lambda pair: pair[0] not in (_ALWAYS_NEEDED, "router.decide"))
 
     def language_model(self) -> dspy.LM:
         """The language model, connected at the first call. Raises LanguageModelError or WeightsError."""
@@ -161,7 +163,10 @@ class AdaptiveRAG(dspy.Module):
             )
         with self._lock:
             if self._lm is None:
-                self._lm = self._connect()
+                lm = self._connect()
+                # What an earlier process has read is loaded in a moment; one prompt nearly every question needs.
+                language_model.warm_up(lm, self._by_need(), read=_ALWAYS_NEEDED.__eq__)
+                self._lm = lm
             return self._lm
 
     # The steps, in the order of `forward`.

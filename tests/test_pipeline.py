@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import dspy
 import pytest
 
-from program.errors import Cancelled, QuestionError
+from program.errors import Cancelled, QuestionError, WeightsError
 from program.params import Params
 from program.pipeline import AdaptiveRAG
 from program.retrieval.embedded import EmbeddedIndex
@@ -271,6 +272,27 @@ def test_a_language_model_that_fails_in_the_middle_keeps_what_was_checked(retrie
     script = Script(RouteQuestion={"label": "clear"}, AnswerFromEvidence=TimeoutError("gone"))
     answer = ask(retriever, "How many attention heads does BERT-large have?", script)
     assert answer.claims[0].status == "quoted"
+
+
+def test_missing_weights_leave_quotations(retriever: Retriever) -> None:
+    def missing() -> dspy.LM:
+        raise WeightsError("The weights are not here.", "Set RAG_WEIGHTS.")
+
+    answer = AdaptiveRAG(retriever, params=Params.model_validate(BARS), lm=missing)("What is the step size of Adam?")
+    assert answer.claims[0].status == "quoted"
+    assert "RAG_WEIGHTS" in answer.trace.of("note")[0].summary
+
+
+def test_rewrites_are_worded_after_the_headings_near_the_question(retriever: Retriever) -> None:
+    heard: list[str] = []
+
+    def rewrite(user: str) -> dict[str, str]:
+        heard.append(user)
+        return {"rewritten": "How many attention heads does BERT-large have?"}
+
+    script = Script(RouteQuestion={"label": "vague"}, RewriteQuestion=rewrite, AnswerFromEvidence=ANSWER)
+    ask(retriever, "that bert thing, how many heads", script)
+    assert "BERT" in heard[0].split("question:")[0]
 
 
 def test_without_a_language_model_the_program_quotes(retriever: Retriever) -> None:

@@ -1,0 +1,42 @@
+import pytest
+
+from program.transforms import headings_of, plain, refers_back
+from program.types import Chunk, Hit, Query
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many layers does it have?",
+        "And the larger model?",
+        "What about dropout?",
+        "Why?",
+        "Who are the authors of that paper?",
+        "How does this compare with the others?",
+    ],
+)
+def test_questions_that_lean_on_the_conversation(question: str) -> None:
+    assert refers_back(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["How many attention heads does BERT-large have?", "Which optimizer and schedule trained the Transformer model?"],
+)
+def test_questions_that_stand_alone(question: str) -> None:
+    assert not refers_back(question)
+
+
+def hit(document: str, title: str, heading: str) -> Hit:
+    return Hit(Chunk(f"{document}{heading}", document, title, "text", heading=heading), 0.5, 1.0)
+
+
+def test_headings_name_their_documents_only_when_there_are_several() -> None:
+    one = [hit("a", "Paper A", "1 Introduction"), hit("a", "Paper A", "3.2 Heads"), hit("a", "Paper A", "3.2 Heads")]
+    assert headings_of(one) == "Introduction; Heads"
+    assert headings_of([*one, hit("b", "Paper B", "")]) == "Paper A: Introduction; Paper A: Heads; Paper B"
+    assert headings_of([]) == ""
+
+
+def test_a_plain_question_is_searched_and_ranked_as_it_is() -> None:
+    assert plain("x?") == [Query("x?", against="x?")]
