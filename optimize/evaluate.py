@@ -119,7 +119,7 @@ def record_of(label: QuestionLabel, answer: Answer, seen: Sequence[Retrieval], k
         completion_tokens=answer.usage.completion_tokens,
         seconds=answer.seconds,
         first_token_seconds=answer.first_token_seconds,
-        fallback=any("error" in event.detail for event in answer.trace.of("note")),
+        fallback=answer.route.decided_by == "fallback" or any("error" in e.detail for e in answer.trace.of("note")),
         claims=[(claim.text, claim.support) for claim in answer.claims if claim.status == "supported"],
     )
 

@@ -151,7 +151,8 @@ def _shape(field: Any) -> str:
 
 
 def _near_misses_read(signature: type[dspy.Signature], completion: str) -> str:
-    """The reply with every choice spelt as the signature spells it: `Multi-hop` is read as `multi_hop`."""
+    """The reply as the signature would have it: every choice in its spelling (`Multi-hop` is `multi_hop`), null for a
+    text as an empty one (DSPy would read the word None), no lone surrogates (no tokenizer takes them)."""
     values = json_repair.loads(completion)
     if not isinstance(values, dict):
         return completion
@@ -159,7 +160,9 @@ def _near_misses_read(signature: type[dspy.Signature], completion: str) -> str:
         if get_origin(field.annotation) is Literal and isinstance(values.get(name), str):
             spelt = {_spelling(choice): choice for choice in get_args(field.annotation)}
             values[name] = spelt.get(_spelling(values[name]), values[name])
-    return json.dumps(values, ensure_ascii=False)
+        elif field.annotation is str and name in values and values[name] is None:
+            values[name] = ""
+    return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def _spelling(choice: str) -> str:

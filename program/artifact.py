@@ -30,9 +30,10 @@ from program.pipeline import AdaptiveRAG
 from program.retrieval.encoders import load_encoder, load_reranker
 from program.retrieval.retriever import Retriever
 from program.router import RouterHead
-from program.settings import Settings, shipped
+from program.settings import Settings, settings_from, shipped
 from program.shape import SHAPE_SIZE
 from program.types import ROUTE_LABELS
+from program.weights import DEFAULT
 
 Progress = Callable[[int, int, str], None]
 
@@ -109,14 +110,15 @@ def state_of(program: AdaptiveRAG) -> dict[str, Any]:
 
 
 def save(artifact: Artifact, folder: Path) -> None:
-    """Write an artifact in one step: a reader sees the old folder or the new one, whole."""
+    """Write an artifact whole before it takes the old one's place; the old one stays where that fails. A reader sees
+    the old folder or the new one, for a moment neither, never a part of one."""
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".saving-") as scratch:
         new = Path(scratch) / "new"
         new.mkdir()
         (new / "program.json").write_text(
-            json.dumps(artifact.predictors, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+            json.dumps(artifact.predictors, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
         )
         if artifact.head is not None:
             # safetensors writes the bytes as they lie in memory: another order than rows would come back scrambled.
@@ -131,10 +133,16 @@ def save(artifact: Artifact, folder: Path) -> None:
             files={path.name: _sha256(path) for path in sorted(new.iterdir())},
             report=dict(artifact.report),
         )
-        (new / "artifact.json").write_text(manifest.model_dump_json(indent=1) + "\n")
+        (new / "artifact.json").write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        old = Path(scratch) / "old"
         if folder.exists():
-            folder.rename(Path(scratch) / "old")
-        new.rename(folder)
+            folder.rename(old)
+        try:
+            new.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
 
 
 def read(folder: Path) -> Artifact:
@@ -164,7 +172,7 @@ def read(folder: Path) -> Artifact:
     try:
         predictors = json.loads((folder / "program.json").read_bytes())
         head = _read_head(folder, manifest)
-    except (ValueError, KeyError, OSError, SafetensorError) as error:
+    except (ValueError, KeyError, OSError, RecursionError, SafetensorError) as error:
         raise ArtifactError(f"Artifact {folder} is damaged: {_first_line(error)}", _RECOMPILE) from error
     if not isinstance(predictors, dict):
         raise ArtifactError(f"{folder / 'program.json'} does not hold predictors.", _RECOMPILE)
@@ -184,9 +192,9 @@ def load(
     the `RAG_INDEX` setting, else your library, else the demo library, which is built at first use. The language model
     starts with the first question (or `warm_up`).
 
-    Raises ArtifactError, LibraryError, WeightsError.
+    Raises ArtifactError, LibraryError, SettingsError, WeightsError.
     """
-    settings = settings or Settings()
+    settings = settings or settings_from()
     if index is not None:
         settings = settings.model_copy(update={"index": Path(index)})
     artifact = read(_folder(path or settings.artifact))
@@ -244,6 +252,8 @@ def _folder(path: str | Path | None) -> Path:
 
 def _read_head(folder: Path, manifest: Manifest) -> RouterHead | None:
     if "router.safetensors" not in manifest.files:
+        if manifest.router_labels:
+            raise ValueError("it names the classes of a router's head and has none")
         return None
     tensors = load_file(folder / "router.safetensors")
     weights, bias = tensors["weights"].astype(np.float32), tensors["bias"].astype(np.float32)
@@ -255,23 +265,48 @@ def _read_head(folder: Path, manifest: Manifest) -> RouterHead | None:
 
 
 def _check_state(artifact: str, name: str, predictor: dspy.Predict, state: Any) -> None:
-    if not isinstance(state, dict) or not {"signature", "demos"} <= set(state):
+    if not _is_state(state):
         raise ArtifactError(f"Predictor {name} of artifact {artifact!r} is damaged.", _RECOMPILE)
+    ours = predictor.dump_state()
+    if foreign := sorted(set(state) - set(ours)):
+        # DSPy would set them as they are: a `config`, say, with the address of another language model.
+        raise ArtifactError(f"Predictor {name} of artifact {artifact!r} also sets {', '.join(foreign)}.", _RECOMPILE)
     if state.get("lm") is not None:
         # A language model in an artifact could send the user's documents elsewhere.
         raise ArtifactError(f"Predictor {name} of artifact {artifact!r} brings its own language model.", _RECOMPILE)
-    expected = predictor.dump_state()["signature"]["fields"]
+    expected = ours["signature"]["fields"]
     if [field["prefix"] for field in state["signature"]["fields"]] != [field["prefix"] for field in expected]:
         raise ArtifactError(
             f"Predictor {name} of artifact {artifact!r} has other fields than this program.", _RECOMPILE
         )
 
 
+def _is_state(state: Any) -> bool:
+    """Whether a predictor's state has DSPy's shape: instructions, fields, and demonstrations as objects."""
+    if not isinstance(state, dict) or not {"signature", "demos", "lm"} <= set(state):
+        return False
+    signature, demos = state["signature"], state["demos"]
+    if not (isinstance(signature, dict) and isinstance(signature.get("instructions"), str)):
+        return False
+    fields = signature.get("fields")
+    return (
+        isinstance(fields, list)
+        and all(isinstance(f, dict) and {"prefix", "description"} <= set(f) for f in fields)
+        and all(isinstance(text, str) for f in fields for text in f.values())
+        and isinstance(demos, list)
+        and all(isinstance(demo, dict) for demo in demos)
+    )
+
+
 def _warnings(artifact: Artifact, settings: Settings) -> list[str]:
     compiled = artifact.compiled_with.language_model
-    if settings.lm in (compiled, "none"):
+    if settings.lm == "none" or _full_name(settings.lm) == _full_name(compiled):
         return []
     return [f"Compiled for the language model {compiled}, answered with {settings.lm}."]
+
+
+def _full_name(language_model: str) -> str:
+    return f"embedded/{DEFAULT}" if language_model == "embedded" else language_model
 
 
 def _sha256(path: Path) -> str:

@@ -18,8 +18,13 @@ from program.retrieval.encoders import Encoder
 from program.types import Citation, Claim, Evidence
 from program.words import content_words, coverage, names, numbers
 
-_MARK = re.compile(r"\s*\[(\d+(?:\s*[,;]\s*\d+)*)\]")
-_ANY_MARK = re.compile(r"\s*\[[\d,;\s–-]*\]")
+#: `[1]` as asked for, and as models write it nevertheless: `[1, 2]`, `[^1]`, `[Passage 1]`, `【1†source】`.
+_MARK = re.compile(
+    r"\s*[\[【]\s*(?:\^|passages?\s+|sources?\s+)?(\d{1,9}(?:\s*[,;]\s*\d{1,9})*)(?:†[^\]】]*)?\s*[\]】]", re.IGNORECASE
+)
+_ANY_MARK = re.compile(rf"{_MARK.pattern}|\s*[\[【][\d,;\s–-]*[\]】]", re.IGNORECASE)
+_NEGATION = re.compile(r"\b(?:not|no|never|none|neither|nor|without|cannot)\b|n['’]t\b", re.IGNORECASE)
+_TURNED = 0.5  # a claim that denies what the passage says, or says what it denies
 _STOPS = (".", "!", "?", "。", "！", "？")
 _FOREIGN_NUMBER = 0.2  # what is left of the support of a claim with a figure from nowhere
 _FOREIGN_NAME = 0.6
@@ -71,20 +76,20 @@ class Attribution:
         best = self._best(text, cited) if cited else []
         status = "supported"
         if not best or best[0][1] < self._bar:
-            best, status = self._best(text, set(self._known)), "recited"
+            best, status = self._best(text, set(self._known))[:1], "recited"
         if not best or best[0][1] < self._bar:
             return Claim(text, (), best[0][1] if best else 0.0, "unsupported")
         numbered = tuple(sorted({self._number(window, support) for window, support in best if support >= self._bar}))
         return Claim(_with_marks(text, numbered), numbered, best[0][1], status)  # type: ignore[arg-type]
 
     def quote(self, evidence: Evidence, position: int) -> Claim:
-        """A passage's own sentence as a claim, cited to itself."""
+        """A passage's own sentence as a claim, cited to itself, without the document's own reference marks."""
         window = _Window(evidence, position, position)
         number = self._number(window, 1.0)
-        return Claim(_with_marks(" ".join(window.text.split()), (number,)), (number,), 1.0, "quoted")
+        return Claim(_with_marks(strip_marks(window.text)[0], (number,)), (number,), 1.0, "quoted")
 
     def _best(self, text: str, among: set[int]) -> list[tuple[_Window, float]]:
-        """The best window of each piece of evidence in `among`, best first; one only, unless several were cited."""
+        """The best window of each piece of evidence in `among`, best first."""
         scored: dict[int, tuple[_Window, float]] = {}
         cosines = self._cosines(text)
         for i, window in enumerate(self._windows):
@@ -92,10 +97,10 @@ class Attribution:
             if n in among:
                 support = self._support(text, window, float(cosines[i]))
                 # A second sentence must earn its place: a quote is as short as it can be.
-                if n not in scored or support > scored[n][1] + 0.02:
+                earned = 0.02 * (window.last - window.first)
+                if n not in scored or support > scored[n][1] + earned:
                     scored[n] = (window, support)
-        ranked = sorted(scored.values(), key=lambda pair: (-pair[1], pair[0].evidence.n))
-        return ranked if len(among) < len(self._known) or len(self._known) == 1 else ranked[:1]
+        return sorted(scored.values(), key=lambda pair: (-pair[1], pair[0].evidence.n))
 
     def _cosines(self, text: str) -> NDArray[np.float32]:
         product: NDArray[np.float32] = self._vectors @ self._encoder.encode([text])[0]
@@ -114,7 +119,17 @@ class Attribution:
             support *= _FOREIGN_NAME
         if self._misattributed(text, window):
             support *= _MISATTRIBUTED
+        if self._turned(text, window):
+            support *= _TURNED
         return min(max(support, 0.0), 1.0)
+
+    def _turned(self, text: str, window: _Window) -> bool:
+        """Whether only the claim is negated, or only what the window says with the claim's own words is."""
+        denied = [window.text[match.end() :].split()[:2] for match in _NEGATION.finditer(window.text)]
+        if _NEGATION.search(text):
+            return not denied and not _NEGATION.search(self._question)
+        said = content_words(text)
+        return any(words and (about := content_words(" ".join(words))) and about <= said for words in denied)
 
     def _misattributed(self, text: str, window: _Window) -> bool:
         """Whether a figure of the claim is said, in the window, of something else than what the claim names.
@@ -145,7 +160,7 @@ class Attribution:
                 quote=chunk.text[start - chunk.start : end - chunk.start],
                 document=chunk.document,
                 title=chunk.title,
-                page=chunk.page,
+                page=chunk.page_at(start),
                 start=start,
                 end=end,
                 support=round(support, 4),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from program.errors import LanguageModelError, LibraryError, LibraryMissing
+from program.errors import LanguageModelError, LibraryError, LibraryMissing, WeightsError
 from program.terminal import (
     FAILED,
     StatusLine,
@@ -78,8 +78,8 @@ def load(settings: Settings, on_progress: Callable[[int, int, str], None]) -> Ad
 
     rag = load_artifact(settings.artifact, settings=settings, on_progress=on_progress)
     if settings.lm != "none":
-        # Here, not with the first step, so that fetching weights shows. A model that is down is told in the trace.
-        with suppress(LanguageModelError):
+        # Here, not with the first step, so that fetching weights shows. One that fails is told in the trace.
+        with suppress(LanguageModelError, WeightsError):
             lm.connect(settings, on_progress)
     return rag
 

@@ -15,6 +15,7 @@ import secrets
 import threading
 import urllib.request
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class EmbeddedServer:
         try:
             with _DIRECT.open(request, timeout=600.0) as response:
                 return dict(json.load(response))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise LanguageModelError(
                 f"The embedded language model did not answer: {error}.", "Restart the program."
             ) from error
@@ -126,7 +127,13 @@ def _start(weights: Path, prefix_folder: Path) -> EmbeddedServer:
             f"llama.cpp cannot be loaded: {error}.",
             "Install xllamacpp (and the system library libgomp1), or set RAG_LM to another language model.",
         ) from error
-    prefix_folder.mkdir(parents=True, exist_ok=True)
+    try:
+        prefix_folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LanguageModelError(
+            f"The folder {prefix_folder} cannot be made: {error.strerror}.",
+            "Set RAG_CACHE to a folder that you may write to.",
+        ) from error
     key = secrets.token_hex(16)
     params = xllamacpp.CommonParams()
     params.model.path = str(weights)

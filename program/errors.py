@@ -9,7 +9,8 @@ ProgramError                  the root; `hint` says what to do next
 ├── WeightsError              model weights could not be found, fetched or verified
 ├── LibraryError              the index cannot be read or written
 │   ├── LibraryMissing        there is no index at that place
-│   └── EncoderMismatch       the index was built with another encoder
+│   ├── EncoderMismatch       the index was built with another encoder
+│   └── FormatMismatch        the index was written by another version of this program
 ├── ArtifactError             a compiled program is damaged, incompatible or incomplete
 ├── ReadError                 a file gave no text
 │   ├── UnsupportedFile       no reader for this kind of file
@@ -69,6 +70,10 @@ class LibraryMissing(LibraryError):
 
 class EncoderMismatch(LibraryError):
     """The index was built with another encoder than the one asked to read it."""
+
+
+class FormatMismatch(LibraryError):
+    """The index was written by another version of this program."""
 
 
 class ArtifactError(ProgramError):

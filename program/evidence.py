@@ -54,14 +54,14 @@ def assemble(
     return tuple(evidence)
 
 
-def render(evidence: Sequence[Evidence], tokens: int | None = None) -> str:
+def render(evidence: Sequence[Evidence], asked: str = "", tokens: int | None = None) -> str:
     """Evidence as the language model reads it, one passage a line: `[n] title: sentences`.
 
-    A document's own reference marks (`[13]`) are left out: they would read as passage numbers. With `tokens`, passages
-    are cut to whole sentences, each in turn, so that the first of every passage stays.
+    A document's own reference marks (`[13]`) are left out: they would read as passage numbers. With `tokens`, only
+    the sentences that share the most words with what was `asked` stay, as many as fit.
     """
     if tokens is not None:
-        evidence = _cut(evidence, tokens)
+        evidence = _cut(evidence, asked, tokens)
     return "\n".join(f"[{item.n}] {_line(item.chunk.title)}: {_line(item.text)}" for item in evidence)
 
 
@@ -80,19 +80,19 @@ def _line(text: str) -> str:
     return " ".join(_REFERENCE.sub("", text).split())
 
 
-def _cut(evidence: Sequence[Evidence], tokens: int) -> list[Evidence]:
-    share = max(tokens // max(len(evidence), 1), 30)
-    cut = []
-    for item in evidence:
-        spent = 0
-        sentences: list[Sentence] = []
-        for sentence in item.sentences:
-            spent += count_tokens(sentence.text)
-            if sentences and spent > share:
-                break
-            sentences.append(sentence)
-        cut.append(replace(item, sentences=tuple(sentences)))
-    return cut
+def _cut(evidence: Sequence[Evidence], asked: str, tokens: int) -> list[Evidence]:
+    places = [(item.n, i, sentence.text) for item in evidence for i, sentence in enumerate(item.sentences)]
+    kept: set[tuple[int, int]] = set()
+    for n, i, text in sorted(places, key=lambda place: -coverage(asked, place[2])):
+        tokens -= count_tokens(text)
+        if kept and tokens < 0:
+            break
+        kept.add((n, i))
+    cut = (
+        replace(item, sentences=tuple(s for i, s in enumerate(item.sentences) if (item.n, i) in kept))
+        for item in evidence
+    )
+    return [item for item in cut if item.sentences]
 
 
 def _candidates(hits: Sequence[Hit]) -> list[_Candidate]:

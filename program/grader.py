@@ -36,12 +36,12 @@ class Grader(dspy.Module):
 
     def forward(self, question: str, evidence: Sequence[Evidence], score: float) -> Grade:
         """Ask the language model. Raises LanguageModelError."""
-        graded = call(self.grade, passages=render(evidence, _READ_TOKENS), question=question)
+        graded = call(self.grade, passages=render(evidence, question, _READ_TOKENS), question=question)
         return Grade(bool(graded.sufficient), _query(graded.missing), "language_model", score)
 
     def hop(self, question: str, evidence: Sequence[Evidence], score: float) -> Grade:
         """Grade one hop: `missing` is the next question to look up. Raises LanguageModelError."""
-        graded = call(self.next_hop, passages=render(evidence, _READ_TOKENS), question=question)
+        graded = call(self.next_hop, passages=render(evidence, question, _READ_TOKENS), question=question)
         following = _query(graded.next_question)
         return Grade(bool(graded.complete) or not following, following, "language_model", score)
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from program.errors import EncoderMismatch, LibraryError, LibraryMissing
+from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
 from program.settings import Settings, shipped
 
 if TYPE_CHECKING:
@@ -85,12 +85,13 @@ def _up_to_date_demo(place: Path, encoder: Encoder, on_progress: Progress | None
 
 
 def _open_or_remake(place: Path, encoder: Encoder) -> Index:
-    """The demo library's index; one that another encoder made holds nothing of the user's, and is made anew."""
+    """The demo library's index; one of another encoder or format holds nothing of the user's, and
+    is made anew."""
     from program.retrieval.embedded import EmbeddedIndex
 
     try:
         return EmbeddedIndex.open(place, encoder.fingerprint, encoder.dimensions, create=True)
-    except EncoderMismatch:
+    except (EncoderMismatch, FormatMismatch):
         shutil.rmtree(place)
         return EmbeddedIndex.open(place, encoder.fingerprint, encoder.dimensions, create=True)
 

@@ -2,7 +2,8 @@
 
 `connect` gives a `dspy.LM` for the settings: the embedded llama.cpp server, or any provider or OpenAI-compatible URL.
 Inside `with session(lm) as meter:` predictors are called with `call` (a structured reply) or `stream_text` (plain
-text, piece by piece); `meter.usage` counts what was really sent and read. Every failure is a LanguageModelError.
+text, piece by piece); `meter.usage` counts what was really sent and read. Every failure is a LanguageModelError;
+a reply outside its form is the kind of it after which the model may be asked again, OutputError.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from program import embedded_server
 from program.adapters import TextAdapter, adapter_for
-from program.errors import LanguageModelError
+from program.errors import LanguageModelError, OutputError
 from program.settings import Settings
 from program.types import Usage
 from program.weights import DEFAULT, find_model
@@ -154,7 +155,8 @@ def session(lm: dspy.LM) -> Iterator[Meter]:
 
 
 def call(predictor: dspy.Predict, **inputs: Any) -> dspy.Prediction:
-    """The predictor's reply, inside a session. Raises LanguageModelError for every failure of model or reply."""
+    """The predictor's reply, inside a session. Raises OutputError for a reply outside its form, LanguageModelError for
+    every other failure."""
     lm = predictor.lm or dspy.settings.lm
     schemas = lm.model not in _refuses_schemas
     try:
@@ -215,7 +217,10 @@ def stream_text(predictor: dspy.Predict, **inputs: Any) -> Generator[str]:
             given += 1
             yield piece
     except GeneratorExit:
-        loop.call_soon_threadsafe(task.cancel)
+        try:
+            loop.call_soon_threadsafe(task.cancel)
+        except RuntimeError:  # the reply is complete, and counted: its loop is closed
+            raise GeneratorExit from None
         if meter is not None:
             meter.add_usage(lm.model, {"completion_tokens": given})
         raise
@@ -298,6 +303,11 @@ def _explained(error: Exception, model: str) -> LanguageModelError:
             "Shorten the question.",
         )
     detail = " ".join(str(getattr(error, "message", "") or error).split())[:300].rstrip(".")
+    if isinstance(error, AdapterParseError):
+        return OutputError(
+            f"The language model {model} answered outside the form asked for.",
+            "Try again, or use a stronger model (RAG_LM).",
+        )
     for kinds, message, hint in _EXPLANATIONS:
         if isinstance(error, kinds):
             return LanguageModelError(message.format(model=model, detail=detail), hint)
@@ -324,11 +334,6 @@ _EXPLANATIONS: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
         (dspy.LMTransportError, dspy.LMStreamAssemblyError),
         "The language model {model} cannot be reached, or the connection broke off: {detail}.",
         "Check that its server is running and that RAG_LM_URL is right.",
-    ),
-    (
-        (AdapterParseError,),
-        "The language model {model} answered outside the form asked for.",
-        "Try again, or use a stronger model (RAG_LM).",
     ),
     ((dspy.LMServerError,), "The server of the language model {model} failed: {detail}.", "Try again in a while."),
     (

@@ -6,7 +6,9 @@ sensibly; a compiled artifact replaces them with fitted ones.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import get_args
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from program.types import Fusion, Transform
 
@@ -29,7 +31,7 @@ SIGNALS: tuple[str, ...] = (
 class Bounded(BaseModel):
     """A frozen group of numbers that rejects unknown names and values out of bounds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class SearchParams(Bounded):
@@ -47,10 +49,16 @@ class RankWeights(Bounded):
     bias: float
     weights: dict[str, float]
 
+    @field_validator("weights")
+    @classmethod
+    def _are_of_signals(cls, weights: dict[str, float]) -> dict[str, float]:
+        if unknown := sorted(set(weights) - set(SIGNALS)):
+            raise ValueError(f"no such signal: {', '.join(unknown)}")
+        return weights
+
 
 def _default_search() -> dict[Transform, SearchParams]:
-    names: tuple[Transform, ...] = ("clear", "vague", "compound", "broad", "needs_context", "hyde")
-    return {name: SearchParams() for name in names}
+    return {name: SearchParams() for name in get_args(Transform)}
 
 
 class Params(Bounded):
@@ -98,6 +106,13 @@ class Params(Bounded):
     max_retrievals: int = Field(3, ge=1, le=5)  # the one loop's bound: hops of multi_hop
     max_corrections: int = Field(1, ge=0, le=2)  # retrievals after the first, for single
     drop_unsupported: bool = True  # else unsupported claims stay and are marked
+
+    @field_validator("search")
+    @classmethod
+    def _is_complete(cls, search: dict[Transform, SearchParams]) -> dict[Transform, SearchParams]:
+        if missing := sorted(set(get_args(Transform)) - set(search)):
+            raise ValueError(f"no numbers for {', '.join(missing)}")
+        return search
 
     def search_for(self, transform: Transform) -> SearchParams:
         return self.search[transform]

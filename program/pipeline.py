@@ -18,8 +18,8 @@ from typing import TypeVar
 import dspy
 
 from program import lm as language_model
-from program import tools
-from program.attribution import Attribution
+from program import tools, wording
+from program.attribution import Attribution, strip_marks
 from program.errors import LanguageModelError, NotConfigured, QuestionError, WeightsError
 from program.evidence import assemble, best_sentences
 from program.grader import Grader
@@ -30,7 +30,7 @@ from program.run import Run
 from program.signatures import ExtractExpression
 from program.synthesizer import Synthesizer
 from program.tracing import Listener, Recorder
-from program.transforms import Standalone, Transforms, headings_of, plain, refers_back
+from program.transforms import READS_HEADINGS, Standalone, Transforms, headings_of, plain, refers_back
 from program.types import (
     Answer,
     Claim,
@@ -94,8 +94,8 @@ class AdaptiveRAG(dspy.Module):
     ) -> Answer:
         """Answer a question. `on_event` hears every Event, and every Claim as it is released.
 
-        Raises QuestionError for a question that is empty or too long, Cancelled when `cancelled` was set; everything
-        else that fails ends in an answer that says so.
+        Raises QuestionError for a question that is empty or too long, LibraryError when the index cannot be read,
+        Cancelled when `cancelled` was set. A language model that fails ends in an answer that says so.
         """
         question = _checked(question)
         with self._run(question, on_event, cancelled) as run:
@@ -188,7 +188,7 @@ class AdaptiveRAG(dspy.Module):
             if route.label == "clear" and self.params.hyde and run.speaks:
                 route = Route("single", "hyde", route.decided_by, route.confidence)
             done(
-                f"{route.strategy}/{route.transform}, decided by {route.decided_by} ({route.confidence:.0%} sure)",
+                f"{wording.KINDS[route.label]}; {wording.decision(route)}",
                 strategy=route.strategy,
                 transform=route.transform,
                 decided_by=route.decided_by,
@@ -199,11 +199,14 @@ class AdaptiveRAG(dspy.Module):
 
     def _reply(self, run: Run, question: str) -> Answer:
         with run.recorder.step("synthesize") as done:
-            claims = [Claim(text, (), 1.0, "plain") for text in run.sentences(self.synthesizer.greet(question))]
+            claims: list[Claim] = []
+            for sentence in run.sentences(self.synthesizer.greet(question)):
+                # Nothing is cited here, so a mark would be of a citation that does not exist.
+                claims.append(Claim(strip_marks(sentence)[0], (), 1.0, "plain"))
+                run.recorder.release(claims[-1])
             if not claims:
                 claims = [Claim("Ask me anything about the documents in the library.", (), 1.0, "plain")]
-            for claim in claims:
-                run.recorder.release(claim)
+                run.recorder.release(claims[0])
             done("Replied without the library", sentences=len(claims))
         return run.answer(claims)
 
@@ -229,11 +232,11 @@ class AdaptiveRAG(dspy.Module):
         if transform == "clear" or not run.speaks:
             return plain(asked)
         with run.recorder.step("transform") as done:
-            queries = run.attempt(
-                lambda: self.transforms(transform, asked, self.params.max_queries, self.headings(asked)), plain(asked)
-            )
+            near = self.headings(asked) if transform in READS_HEADINGS else ""
+            most = self.params.max_queries
+            queries = run.attempt(lambda: self.transforms(transform, asked, most, near), plain(asked))
             done(
-                f"{transform}: " + " | ".join(query.dense or query.text for query in queries),
+                f"{wording.FIXES[transform]}: " + " | ".join(query.dense or query.text for query in queries),
                 transform=transform,
                 queries=[query.text for query in queries],
                 against=list(dict.fromkeys(query.against for query in queries)),
@@ -254,14 +257,14 @@ class AdaptiveRAG(dspy.Module):
             retrieval = self.retriever.retrieve(queries, self.params.search_for(transform), self.params)
             pool = sum(len(item.hits) for item in retrieval.pools)
             done(
-                f"{pool} candidates from {len(queries)} quer{'y' if len(queries) == 1 else 'ies'}",
+                f"{wording.counted(pool, 'passage')} found for {wording.counted(len(queries), 'query', 'queries')}",
                 queries=[query.text for query in queries],
                 pool=[_shown(hit) for item in retrieval.pools for hit in item.hits],
             )
         with run.recorder.step("rank") as done:
             best = retrieval.hits[0] if retrieval.hits else None
             done(
-                f"Kept {len(retrieval.hits)}, best {best.score:.2f} ({best.chunk.title})" if best else "Kept none",
+                f"Kept {len(retrieval.hits)}, top score {best.score:.2f} ({best.chunk.title})" if best else "Kept none",
                 ranker=self.retriever.ranker,
                 hits=[_shown(hit) for hit in retrieval.hits],
             )
@@ -291,13 +294,15 @@ class AdaptiveRAG(dspy.Module):
             grade = self.grader.by_bars(scores, self.params)
             # Hops go on until the language model has what it needs; the last evidence is what there is.
             fallback = Grade(bool(evidence) and score >= self.params.reject_bar, "", "fallback", score)
-            if hops and not last and evidence:
+            if not evidence:
+                grade = Grade(False, "", "bars", score)
+            elif hops and not last:
                 grade = run.attempt(lambda: self.grader.hop(asked, evidence, score), fallback)
             elif grade is None:
                 grade = fallback if hops else run.attempt(lambda: self.grader(asked, evidence, score), fallback)
             done(
-                ("Enough" if grade.sufficient else f"Not enough: {grade.missing or 'nothing close was found'}")
-                + f" (by {grade.decided_by}, best score {score:.2f})",
+                ("Enough" if grade.sufficient else f"Not enough; missing: {grade.missing or 'anything close'}")
+                + f" ({wording.JUDGES[grade.decided_by]}, best score {score:.2f})",
                 sufficient=grade.sufficient,
                 missing=grade.missing,
                 decided_by=grade.decided_by,
@@ -316,7 +321,7 @@ class AdaptiveRAG(dspy.Module):
         with run.recorder.step("transform") as done:
             queries: list[Query] = run.attempt(lambda: self.transforms("vague", asked, 1, self.headings(asked)), [])
             done(
-                "Correction: " + (" | ".join(query.text for query in queries) or "none"),
+                "Searching again: " + (" | ".join(query.text for query in queries) or "no other wording was found"),
                 transform="vague",
                 queries=[query.text for query in queries],
             )
@@ -332,12 +337,13 @@ class AdaptiveRAG(dspy.Module):
             for sentence in run.sentences(self.synthesizer.write(asked, evidence)):
                 claim = check.check(sentence)
                 if claim.status == "unsupported" and self.params.drop_unsupported:
+                    run.recorder.check()
                     dropped += 1
                     continue
                 claims.append(claim)
                 run.recorder.release(claim)
             done(
-                f"{len(claims)} sentences supported, {dropped} dropped",
+                wording.checks(claims, dropped),
                 claims=[{"text": c.text, "support": round(c.support, 4), "status": c.status} for c in claims],
                 dropped=dropped,
             )
@@ -355,7 +361,8 @@ class AdaptiveRAG(dspy.Module):
             claims = [check.quote(item, position) for item, position in best]
             for claim in claims:
                 run.recorder.release(claim)
-            done(f"Quoted {len(claims)} sentences", claims=[{"text": c.text, "status": c.status} for c in claims])
+            quoted = [{"text": c.text, "status": c.status} for c in claims]
+            done(f"Quoted {wording.counted(len(quoted), 'sentence')}", claims=quoted)
         return run.answer(claims, check.citations, evidence)
 
     def _refuse(self, run: Run, missing: str, evidence: Sequence[Evidence], drafted: bool = False) -> Answer:
@@ -363,7 +370,7 @@ class AdaptiveRAG(dspy.Module):
         if drafted:
             text = "I found related passages, but could not verify an answer against them."
         if missing:
-            text += f" What is missing: {missing.rstrip('.')}."
+            text += f" What is missing: {strip_marks(missing)[0].rstrip('.')}."
         titles = list(dict.fromkeys(item.chunk.title for item in evidence))[:3]
         if titles:
             text += f" The closest documents are: {'; '.join(titles)}."
@@ -387,7 +394,7 @@ class AdaptiveRAG(dspy.Module):
 
 
 def _checked(question: str) -> str:
-    question = question.strip()
+    question = question.encode("utf-8", "replace").decode().strip()  # no tokenizer takes lone surrogates
     if not question:
         raise QuestionError("The question is empty.", "Type a question about the documents.")
     words = len(question.split())

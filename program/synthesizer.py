@@ -16,7 +16,7 @@ from program.signatures import CANNOT_ANSWER, AnswerFromEvidence, ReplyWithoutEv
 from program.types import Evidence
 
 _LONGEST = 8  # sentences; a small model that goes on after that repeats itself
-_OPEN_MARK = re.compile(r"\s*(\[[\d,;\s]*)?$")
+_MARKS_SO_FAR = re.compile(r"\s*(?:\[[\d,;\s–-]*\]\s*)*(?:\[[\d,;\s–-]*)?")
 
 
 class Synthesizer(dspy.Module):
@@ -42,7 +42,7 @@ class Synthesizer(dspy.Module):
 
 def is_refusal(sentence: str) -> bool:
     """Whether the model wrote the one sentinel for "cannot answer", however it spelt it."""
-    return CANNOT_ANSWER.casefold() in re.sub(r"[^a-z]+", " ", sentence.casefold())
+    return re.sub(r"[^a-z]+", " ", sentence.casefold()).strip() in (CANNOT_ANSWER.casefold(), "can not answer")
 
 
 def _until_refusal(sentences: Iterator[str]) -> Iterator[str]:
@@ -65,14 +65,14 @@ def _sentences(deltas: Iterator[str]) -> Iterator[str]:
             continue
         parts = split_sentences(buffer)
         whole = parts if ended else parts[:-1]
-        if whole and not ended and _OPEN_MARK.fullmatch(buffer[whole[-1].end :]):
+        if whole and not ended and _MARKS_SO_FAR.fullmatch(buffer[whole[-1].end :]):
             continue
         for part in whole:
             if part.text in seen or said == _LONGEST:
                 return
             seen.add(part.text)
             said += 1
-            yield part.text
+            yield part.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if whole:
             buffer = buffer[whole[-1].end :]
     if not said:

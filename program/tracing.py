@@ -18,7 +18,7 @@ class Recorder:
     """The trace of one question as it grows.
 
     `usage` gives the language-model use so far; every step's share is the difference over the step. Setting `cancelled`
-    makes the next step, or the next released claim, raise `Cancelled`.
+    makes the next step, the next released claim, or the next `check` raise `Cancelled`.
     """
 
     def __init__(self, listener: Listener | None, usage: Callable[[], Usage], cancelled: Flag | None = None) -> None:
@@ -32,7 +32,7 @@ class Recorder:
     @contextmanager
     def step(self, step: Step) -> Iterator[Callable[..., None]]:
         """Time a step. The body calls what it is given with the step's summary and details."""
-        self._check()
+        self.check()
         started, before = time.perf_counter(), self._usage()
         said: list[tuple[str, dict[str, Any]]] = []
 
@@ -51,7 +51,7 @@ class Recorder:
 
     def release(self, claim: Claim) -> None:
         """A checked sentence leaves for the reader."""
-        self._check()
+        self.check()
         if self.first_claim_seconds is None:
             self.first_claim_seconds = self.seconds
         if self._listener:
@@ -74,6 +74,7 @@ class Recorder:
         if self._listener:
             self._listener(event)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises Cancelled when the caller has stopped waiting."""
         if self._cancelled is not None and self._cancelled.is_set():
             raise Cancelled("The question was cancelled.")

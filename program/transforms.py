@@ -32,6 +32,7 @@ from program.types import Chunk, Hit, Query, Transform, Turn
 from program.words import content_words
 
 _LONGEST = 400  # characters of a generated query; more is a model that rambles
+READS_HEADINGS = ("vague", "broad")
 _HEADINGS = 6  # hits whose headings show what the library is about
 _TURNS = 3  # earlier turns a follow-up can refer to
 _TURN_LENGTH = 300  # characters of an earlier answer that are read
@@ -40,8 +41,11 @@ _TURN_LENGTH = 300  # characters of an earlier answer that are read
 def refers_back(question: str) -> bool:
     """Whether a question may lean on the conversation: a pronoun, a definite stand-in, or too few words of its own.
 
-    A question that plainly stands alone is not sent to the language model, which could only spoil it.
+    A question that plainly stands alone is not sent to the language model, which could only spoil it; nor is one that
+    is too long to be repeated whole.
     """
+    if len(question) > _LONGEST:
+        return False
     return bool(_LEANS.search(question)) or len(content_words(question)) < 3
 
 

@@ -62,7 +62,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A stretch of one document: `text` is `document_text[start:end]`, verbatim."""
+    """A stretch of one document: `text` is `document_text[start:end]`, verbatim. `page` is where it starts."""
 
     id: str
     document: str
@@ -76,6 +76,16 @@ class Chunk:
     position: int = 0
     field: str = ""
     year: int | None = None
+    page_breaks: str = ""  # pages that begin inside it: `offset:page`, commas between, offsets in the document
+
+    def page_at(self, offset: int) -> int | None:
+        """The page that the document's text is on at `offset`, which is inside the chunk; None without pages."""
+        page = self.page
+        for entry in filter(None, self.page_breaks.split(",")):
+            begins, _, number = entry.partition(":")
+            if int(begins) <= offset:
+                page = int(number)
+        return page
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from program.errors import WeightsError
-from program.settings import Settings
+from program.errors import SettingsError, WeightsError
+from program.settings import Settings, settings_from
 
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, what
 
@@ -94,7 +94,16 @@ def find_model(name: str, settings: Settings, on_progress: Progress | None = Non
         return file
     if name not in MODELS:
         raise WeightsError(f"There is no embedded model {name!r}.", f"Choose one of: {', '.join(MODELS)}.")
-    model, report = MODELS[name], on_progress or (lambda *_: None)
+    try:
+        return _find_verified(MODELS[name], settings, on_progress or (lambda *_: None))
+    except OSError as error:
+        raise WeightsError(
+            f"The weights cannot be read, or kept in {settings.cache}: {error}.",
+            "Set RAG_CACHE to a folder that you may write to.",
+        ) from error
+
+
+def _find_verified(model: Model, settings: Settings, report: Progress) -> Path:
     if settings.weights and (given := settings.weights / model.file).is_file():
         if not _verified(given, model, settings, report):
             raise WeightsError(f"{given} is damaged, or not the model it is named for.", "Delete it or fetch it again.")
@@ -352,7 +361,11 @@ def main(arguments: list[str] | None = None) -> int:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    settings = Settings()
+    try:
+        settings = settings_from()
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 1
     parser = argparse.ArgumentParser(prog="python -m program.weights", description=main.__doc__)
     parser.add_argument("--model", choices=tuple(MODELS), help="default: the one that RAG_LM names, if it is embedded")
     provider, _, named = settings.lm.partition("/")

@@ -71,17 +71,20 @@ class FakeRag:
     def _events(self, question: str, answer: Answer) -> Iterator[Event]:
         odds = {"clear": 0.93, "broad": 0.04, "vague": 0.01}
         yield Event(
-            "route", "single/clear, decided by head (93% sure)", {"confidence": 0.93, "odds": odds}, seconds=0.02
+            "route",
+            "A clear question; decided by the router (93% sure)",
+            {"confidence": 0.93, "odds": odds},
+            seconds=0.02,
         )
         hits = [
             {"document": f"paper-{n}", "title": "Attention Is All You Need", "score": 0.9 / n} for n in range(1, 16)
         ]
-        yield Event("retrieve", "30 candidates from 1 query", {"queries": [question], "pool": hits}, seconds=0.06)
-        yield Event("rank", "Kept 6, best 0.88 (Attention Is All You Need)", {"hits": hits[:6]}, seconds=0.03)
-        yield Event("grade", "Enough (by bars, best score 0.88)", {"sufficient": True, "missing": ""})
+        yield Event("retrieve", "30 passages found for 1 query", {"queries": [question], "pool": hits}, seconds=0.06)
+        yield Event("rank", "Kept 6, top score 0.88 (Attention Is All You Need)", {"hits": hits[:6]}, seconds=0.03)
+        yield Event("grade", "Enough (clear from the scores, best score 0.88)", {"sufficient": True, "missing": ""})
         if "fallback" in question:
             yield Event("note", "The language model did not answer, so these are quoted passages.")
-        summary = f"{len(answer.claims)} sentences supported, 0 dropped"
+        summary = f"{len(answer.claims)} sentences supported"
         yield Event("synthesize", summary, usage=answer.usage, seconds=4.2)
 
     def _answer(self, question: str) -> Answer:

@@ -39,6 +39,12 @@ def test_only_the_synthesizer_writes_plain_text() -> None:
     assert isinstance(adapter_for(rewritten), TextAdapter)
 
 
+def test_null_is_no_text_and_lone_surrogates_are_mended() -> None:
+    parse = adapter_for(GradeEvidence).parse
+    assert parse(GradeEvidence, '{"sufficient": false, "missing": null}') == {"sufficient": False, "missing": ""}
+    assert parse(GradeEvidence, '{"sufficient": false, "missing": "a\\ud800b"}')["missing"] == "a?b"
+
+
 def test_the_whole_prompt() -> None:
     demos = [dspy.Example(numbers=[1, 2], total=3, sign="plus")]
     assert prompt(Sums, demos, numbers=[4, 5]) == [

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -76,7 +77,9 @@ def test_a_short_answer_is_supported_by_the_sentence_that_holds_it() -> None:
 
 def test_marks_are_read_in_every_spelling() -> None:
     assert strip_marks("A [1], B [2, 3] and C [4][5].") == ("A, B and C.", (1, 2, 3, 4, 5))
-    assert strip_marks("No marks.") == ("No marks.", ())
+    assert strip_marks("A [^1], B [Passage 2], C 【3】 and D【4†source】.") == ("A, B, C and D.", (1, 2, 3, 4))
+    assert strip_marks(f"A [{'9' * 5000}] and B [1-3].") == ("A and B.", ())
+    assert strip_marks("No marks, an array[i] and [a link].") == ("No marks, an array[i] and [a link].", ())
 
 
 def test_quoting_cites_the_sentence_itself() -> None:
@@ -85,3 +88,44 @@ def test_quoting_cites_the_sentence_itself() -> None:
     claim = check.quote(items[0], 1)
     assert claim.text == "It was trained on BooksCorpus and English Wikipedia [1]."
     assert check.citations[0].quote == "It was trained on BooksCorpus and English Wikipedia."
+
+
+def test_all_that_is_cited_and_supports_stays_cited() -> None:
+    check = checker([BERT, f"In short: {BERT}"])
+    assert check.check("BERT-large has 16 attention heads [1][2].").citations == (1, 2)
+
+
+def test_the_better_of_two_sentences_is_quoted_however_close() -> None:
+    many = " ".join(f"{a}{b}q" for a in "bcdfghkl" for b in "bcdfghkl")
+    check = checker([f"The {many} first. The {many} second."])
+    check.check(f"The {many} second [1].")
+    assert check.citations[0].quote == f"The {many} second."
+
+
+def test_a_documents_own_reference_marks_are_not_citations() -> None:
+    items = evidence("Dropout is applied to every layer [13, 14].")
+    check = Attribution("dropout?", items, HashEncoder(), 0.5)
+    assert check.quote(items[0], 0).text == "Dropout is applied to every layer [1]."
+    assert check.citations[0].quote == "Dropout is applied to every layer [13, 14]."
+
+
+@pytest.mark.parametrize(
+    ("passage", "claim", "status"),
+    [
+        ("BERT-large has 16 attention heads.", "BERT-large does not have 16 attention heads.", "unsupported"),
+        ("The decoder cannot attend to later words.", "The decoder can attend to later words.", "unsupported"),
+        ("The decoder cannot attend to later words.", "The decoder cannot attend to later words.", "supported"),
+        ("BERT does not use recurrence but uses attention.", "BERT uses attention.", "supported"),
+    ],
+)
+def test_a_claim_that_turns_what_the_passage_says_is_unsupported(passage: str, claim: str, status: str) -> None:
+    assert checker([passage, ADAM], "What is said?").check(f"{claim} [1]").status == status
+
+
+def test_a_citation_names_the_page_its_quote_is_on() -> None:
+    item = evidence(BERT)[0]
+    chunk = replace(item.chunk, page=3, page_breaks=f"{100 + BERT.index('It was')}:5")
+    check = Attribution("heads?", [replace(item, chunk=chunk)], HashEncoder(), 0.5)
+    check.quote(replace(item, chunk=chunk), 0)
+    check.quote(replace(item, chunk=chunk), 1)
+    assert [citation.page for citation in check.citations] == [3, 5]

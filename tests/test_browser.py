@@ -89,9 +89,9 @@ def test_the_keyboard_opens_and_closes_a_citation(page: Page) -> None:
 def test_the_steps_unfold(page: Page) -> None:
     ask(page, "dropout")
     last_answer(page)
-    expect(page.get_by_text("Kept 6, best 0.88")).not_to_be_visible()
+    expect(page.get_by_text("Kept 6, top score 0.88")).not_to_be_visible()
     page.get_by_text("How this was answered").click()
-    expect(page.get_by_text("Kept 6, best 0.88")).to_be_visible()
+    expect(page.get_by_text("Kept 6, top score 0.88")).to_be_visible()
     expect(page.get_by_text("1 call · 642 tokens · 4.2 s")).to_be_visible()
 
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from program import cli, terminal
-from program.errors import LanguageModelError, LibraryMissing
+from program.errors import LanguageModelError, LibraryMissing, WeightsError
 from program.retrieval.embedded import EmbeddedIndex
 from program.types import Answer, Chunk, Claim, Event, Route, Trace, Turn
 from tests.fake_rag import FakeRag
@@ -63,7 +63,7 @@ def test_trace_shows_every_step_with_calls_tokens_and_seconds(rag):
     out = run("ask", "dropout", "--trace").stdout
     for step in ("route", "retrieve", "rank", "grade", "synthesize"):
         assert f"\n  {step} " in out
-    assert "decided by head (93% sure)" in out
+    assert "decided by the router (93% sure)" in out
     assert "1 call, 598 tokens read (210 cached), 44 written" in out
     assert "first sentence after 3.10 s" in out
     assert "and 5 more (--json shows all)" in out  # of fifteen candidates
@@ -289,6 +289,18 @@ def test_load_passes_settings_on_and_a_language_model_that_is_down_does_not_stop
     assert str(seen["path"]) == "there"
     assert str(seen["settings"].index) == "here"
     assert callable(seen["on_progress"])
+
+
+def test_missing_weights_do_not_stop_an_answer(monkeypatch):
+    import program.artifact
+    import program.lm
+
+    def missing(settings, on_progress):
+        raise WeightsError("The weights are not on this machine.")
+
+    monkeypatch.setattr(program.artifact, "load", lambda path, **named: FakeRag())
+    monkeypatch.setattr(program.lm, "connect", missing)
+    assert run("ask", "dropout").exit_code == 0
 
 
 def test_what_loading_raises_is_told(monkeypatch):

@@ -63,3 +63,8 @@ def test_best_sentences_are_the_nearest() -> None:
     found = assemble([hit("a", HEADS), hit("b", DATA)], ["heads"], HashEncoder(), chunks=6, tokens=500)
     (item, place), *_ = best_sentences("attention heads", found, HashEncoder(), 1)
     assert item.sentences[place].text == "It uses eight attention heads."
+
+
+def test_rendering_for_a_grade_keeps_the_sentences_that_share_words_with_the_question() -> None:
+    found = assemble([hit("a", HEADS), hit("b", DATA)], ["anything"], HashEncoder(), chunks=6, tokens=500)
+    assert render(found, "How many attention heads?", 8) == "[1] On a: It uses eight attention heads."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from openai_server import CACHED_TOKENS, PROMPT_TOKENS, SCHEMA, Failure, OpenAIServer
 
 from program import lm as language_model
-from program.errors import LanguageModelError, WeightsError
+from program.errors import LanguageModelError, OutputError, WeightsError
 from program.lm import call, connect, session, stream_text, warm_up
 from program.settings import Settings
 from program.signatures import AnswerFromEvidence, DecomposeQuestion, GradeEvidence, RouteQuestion
@@ -112,6 +113,18 @@ def test_closing_a_stream_ends_the_request_and_counts_it() -> None:
         assert meter.usage == Usage(calls=1, completion_tokens=1)
 
 
+def test_closing_a_stream_whose_reply_is_complete_is_no_error() -> None:
+    with serving(lambda _: "One. Two. Three.") as (_, lm), session(lm) as meter:
+        pieces = stream_text(dspy.Predict(AnswerFromEvidence), passages="p", question="q")
+        assert next(pieces)
+        for _ in range(100):
+            if not any(thread.name == "language model stream" for thread in threading.enumerate()):
+                break
+            time.sleep(0.05)
+        pieces.close()
+    assert meter.usage.calls == 1
+
+
 def test_streamed_calls_are_traced_for_the_optimizers() -> None:
     with serving(lambda _: "an answer [1]") as (_, lm), session(lm), dspy.context(trace=[]):
         predictor = dspy.Predict(AnswerFromEvidence)
@@ -152,7 +165,7 @@ def test_failures_of_a_call_are_typed_and_say_why(failure: Failure, says: str, r
 
 @pytest.mark.parametrize("text", ["", "no JSON at all", '{"label": "no such label"}', '{"other": 1}', "[]"])
 def test_a_reply_outside_its_form_is_an_error(text: str) -> None:
-    with serving(lambda _: text) as (_, lm), session(lm), pytest.raises(LanguageModelError, match="outside the form"):
+    with serving(lambda _: text) as (_, lm), session(lm), pytest.raises(OutputError, match="outside the form"):
         call(dspy.Predict(RouteQuestion), question="q", hint="")
 
 

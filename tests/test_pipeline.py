@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event as Flag
 
 import dspy
 import pytest
@@ -342,8 +343,6 @@ def test_an_empty_library_refuses(tmp_path: Path) -> None:
 def test_closing_the_stream_cancels(retriever: Retriever) -> None:
     script = Script(RouteQuestion={"label": "clear"}, AnswerFromEvidence=ANSWER)
     rag = program(retriever, script)
-    from threading import Event as Flag
-
     cancelled = Flag()
     cancelled.set()
     with pytest.raises(Cancelled):
@@ -351,3 +350,49 @@ def test_closing_the_stream_cancels(retriever: Retriever) -> None:
     stream = rag.stream("How many attention heads does BERT-large have?")
     next(stream)
     stream.close()
+
+
+def test_a_reply_outside_its_form_does_not_silence_the_language_model(retriever: Retriever) -> None:
+    script = Script(RouteQuestion={"label": "nonsense"}, AnswerFromEvidence=ANSWER)
+    answer = ask(retriever, "How many attention heads does BERT-large have?", script)
+    assert [claim.status for claim in answer.claims] == ["supported"]
+    assert script.asked == ["RouteQuestion", "AnswerFromEvidence"]
+    script = Script(RouteQuestion={"label": "vague"}, RewriteQuestion="no JSON", AnswerFromEvidence=ANSWER)
+    answer = ask(retriever, "How many attention heads does BERT-large have?", script)
+    assert [claim.status for claim in answer.claims] == ["supported"]
+    assert answer.trace.of("note")
+
+
+def test_no_mark_leaves_without_its_citation(retriever: Retriever) -> None:
+    script = Script(RouteQuestion={"label": "no_retrieval"}, ReplyWithoutEvidence="Hello [1]! Ask me [2, 3].")
+    assert ask(retriever, "hi there", script).text == "Hello! Ask me."
+    missing = {"sufficient": False, "missing": "[3] the weather"}
+    script = Script(RouteQuestion={"label": "clear"}, GradeEvidence=missing)
+    assert "[3]" not in ask(retriever, "What is the weather in Paris?", script, accept_bar=1.0).text
+
+
+def test_nothing_found_is_a_refusal_whatever_the_bars(tmp_path: Path) -> None:
+    encoder = HashEncoder()
+    index = EmbeddedIndex.open(tmp_path / "empty", encoder.fingerprint, encoder.dimensions, create=True)
+    answer = program(Retriever(index, encoder), None)("What is BERT?")
+    index.close()
+    assert answer.refused
+    assert answer.text
+
+
+def test_lone_surrogates_in_a_question_are_mended(retriever: Retriever) -> None:
+    assert (
+        program(retriever, None)("What is the \ud800 step size of Adam?").question == "What is the ? step size of Adam?"
+    )
+
+
+def test_cancelling_ends_a_draft_of_which_nothing_is_supported(retriever: Retriever) -> None:
+    cancelled = Flag()
+
+    def draft(_: str) -> str:
+        cancelled.set()
+        return "Paris has 2 million inhabitants [1]. " * 3
+
+    script = Script(RouteQuestion={"label": "clear"}, AnswerFromEvidence=draft)
+    with pytest.raises(Cancelled):
+        program(retriever, script)("How many attention heads does BERT-large have?", cancelled=cancelled)

@@ -40,3 +40,7 @@ def test_headings_name_their_documents_only_when_there_are_several() -> None:
 
 def test_a_plain_question_is_searched_and_ranked_as_it_is() -> None:
     assert plain("x?") == [Query("x?", against="x?")]
+
+
+def test_a_follow_up_too_long_to_be_repeated_is_left_as_it_is() -> None:
+    assert not refers_back("How does it work? " + "word " * 300)

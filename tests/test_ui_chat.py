@@ -50,7 +50,7 @@ def test_steps_come_before_sentences_and_sentences_before_sources(handlers: chat
     shown = [contents(messages) for messages in converse(handlers, "dropout?", [])]
     firsts = [
         next(i for i, text in enumerate(shown) if part in text)
-        for part in ("question", ">Route<", ">Grade<", "rate of 0&#46;1", "twelve hours", 'class="sources"')
+        for part in ("question", ">Route<", ">Evidence<", "rate of 0&#46;1", "twelve hours", 'class="sources"')
     ]
     assert firsts == sorted(firsts)
     assert len(set(firsts)) == len(firsts)

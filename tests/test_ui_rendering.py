@@ -98,7 +98,7 @@ def test_an_answer_links_each_number_to_a_source_that_marks_its_quote() -> None:
 def test_a_documents_own_reference_mark_is_text() -> None:
     claim = Claim("As shown in [7], dropout helps [1].", (1,), 0.9, "quoted")
     html = rendering.claims_so_far([claim])
-    assert Page(html).text == "As shown in [7], dropout helps 1."
+    assert Page(html).text == "As shown in [7], dropout helps\u00a01."
 
 
 def test_sentences_on_their_way_carry_no_links() -> None:

@@ -259,3 +259,17 @@ def test_the_command_fetches_nothing_for_another_language_model(
     monkeypatch.setattr(weights, "find_model", lambda *_: pytest.fail("asked for weights"))
     assert weights.main([]) == 0
     assert "needs no weights" in capsys.readouterr().err
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WeightsError, match="RAG_CACHE"):
+        find_model("0.5b", Settings(cache=tmp_path / "file", offline=True))
+
+
+def test_the_command_says_which_setting_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAG_OFFLINE", "perhaps")
+    assert weights.main([]) == 1
+    assert "RAG_OFFLINE" in capsys.readouterr().err

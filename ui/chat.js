@@ -19,6 +19,10 @@ document.addEventListener("click", (event) => {
 // leaves the box's buttons without a name.
 new MutationObserver(() => {
   for (const message of document.querySelectorAll("#chat [data-testid][aria-label*='message:']")) message.removeAttribute("aria-label");
+  for (const arrow of document.querySelectorAll("#chat .thought-group .arrow button:not([tabindex])")) {
+    arrow.tabIndex = -1; // its line is a button already
+    arrow.setAttribute("aria-hidden", "true");
+  }
   for (const button of document.querySelectorAll("#box button:not([aria-label])"))
     button.setAttribute("aria-label", button.classList.contains("stop-button") ? "Stop" : "Ask");
 }).observe(document.documentElement, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-label"] });

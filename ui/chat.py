@@ -35,11 +35,11 @@ MOST_WAITING = 32
 TOO_MANY = "Too many questions are waiting. Please ask again in a minute."
 DEMO_EXAMPLES = (
     "What is the dropout rate of the base Transformer?",
-    "How does BERT's pre-training differ from RoBERTa's?",
-    "what's that trick where the network skips over layers?",
-    "Which optimizer and which learning rate schedule trained the Transformer?",
-    "Give me an overview of how attention is used across these papers.",
-    "What is 8 * 64 / 2?",
+    "What did RoBERTa change compared with BERT?",
+    "Why do they divide by that square root thing in attention?",
+    "How many parameters do BERT-base and ALBERT-base have?",
+    "What are the main weaknesses of GPT-3?",
+    "What is 8 * 64?",
 )
 OWN_EXAMPLES = (
     "What are these documents about?",
@@ -47,10 +47,15 @@ OWN_EXAMPLES = (
     "Which methods are described?",
     "What can you do?",
 )
-PLACEHOLDER = (
-    '<div class="welcome"><h2>Ask your documents</h2>'
-    "<p>Every sentence of an answer is checked against the passage it cites.<br>"
-    "Open a number to read the passage.</p></div>"
+WELCOME = (
+    '<div class="welcome"><h2>{}</h2><p>{}Every sentence of an answer is checked against the passage it cites: '
+    "click its number to read it.</p>{}</div>"
+)
+WELCOME_OWN = WELCOME.format("Ask your documents", "", "")
+WELCOME_DEMO = WELCOME.format(
+    "Ask the demo library",
+    "Short articles on well-known machine-learning papers. ",
+    '<p class="own">For your own documents, run <code>python -m program ingest</code> and start the chat again.</p>',
 )
 _HERE = Path(__file__).parent
 
@@ -116,7 +121,8 @@ class Handlers:
         status, loaded = self.backend.status, self.backend.loaded
         chat = gr.skip()
         if loaded and not known:
-            chat = gr.Chatbot(examples=[{"text": text} for text in (DEMO_EXAMPLES if loaded.demo else OWN_EXAMPLES)])
+            welcome, examples = (WELCOME_DEMO, DEMO_EXAMPLES) if loaded.demo else (WELCOME_OWN, OWN_EXAMPLES)
+            chat = gr.Chatbot(placeholder=welcome, examples=[{"text": text} for text in examples])
         ready = status.phase == "ready"
         return (
             rendering.status(status.phase, status.message, status.share),
@@ -163,13 +169,13 @@ def build(backend: Backend) -> gr.Blocks:
             new = gr.Button("New chat", elem_id="new", size="sm", scale=0, min_width=96)
         chat = gr.Chatbot(
             elem_id="chat", show_label=False, container=False, scale=1, height=None, buttons=[], layout="panel",
-            placeholder=PLACEHOLDER, latex_delimiters=[], allow_tags=False, group_consecutive_messages=True,
+            placeholder=WELCOME_OWN, latex_delimiters=[], allow_tags=False, group_consecutive_messages=True,
         )  # fmt: skip
         box = gr.Textbox(
-            elem_id="box", label="Question", show_label=False, container=False, placeholder="Ask a question",
-            lines=1, max_lines=6, autofocus=True, submit_btn=True, stop_btn=False, scale=0,
+            elem_id="box", label="Question", show_label=False, container=False, lines=1, max_lines=6, autofocus=True,
+            placeholder="Ask a question, then follow up", submit_btn=True, stop_btn=False, scale=0,
         )  # fmt: skip
-        gr.HTML('<p id="foot">Answers come from the library alone.</p>')
+        gr.HTML('<p id="foot">Checks are automatic: open the numbers to be sure.</p>')
 
         shown = [chat, box, exchanges]
         # Queued, because Gradio shows a word of `gr.Info` only then; but never made to wait.

@@ -25,6 +25,8 @@ def load_program(settings: Settings, report: Report) -> Loaded:
         program.warm_up(lambda done, total, _: report(done, total, "Warming up the language model"))
 
     documents = len(program.retriever.index.documents())
-    model = {"embedded": f"embedded/{weights.DEFAULT}", "none": "no language model"}.get(settings.lm, settings.lm)
-    summary = f"{model}, {program.retriever.ranker}, {documents} document{'s' * (documents != 1)}"
+    provider, _, name = settings.lm.partition("/")
+    models = {"embedded": f"built-in language model ({name or weights.DEFAULT})", "none": "no language model"}
+    model = models.get(provider, settings.lm)
+    summary = f"{'demo library, ' * demo}{documents} document{'s' * (documents != 1)} · {model}"
     return Loaded(program, summary, demo, warm_up)

@@ -17,10 +17,10 @@ from program.types import Answer, Citation, Claim, Event, Step, Usage
 STEP_NAMES: dict[Step, str] = {
     "standalone": "Follow-up",
     "route": "Route",
-    "transform": "Transform",
+    "transform": "Queries",
     "retrieve": "Search",
     "rank": "Ranking",
-    "grade": "Grade",
+    "grade": "Evidence",
     "tool": "Tool",
     "synthesize": "Answer",
     "note": "Note",
@@ -40,6 +40,17 @@ _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MARKER = re.compile(r"\[(\d{1,3})\]")
+#: A detail's name where the program's own would not be understood.
+_NAMES = {
+    "against": "ranked against", "claims": "sentences", "dense": "by meaning", "fused": "combined", "hits": "kept",
+    "lexical": "by words", "n": "", "odds": "likeliest", "pool": "found", "queries": "searched for",
+    "sufficient": "enough", "transform": "kind",
+}  # fmt: skip
+_SHARES = {"confidence", "odds", "support"}
+_CODES = {"decided_by", "odds", "strategy", "status", "transform"}
+#: Left out of the page: what the line above already says, and, in a table, what its title stands for.
+_UNSAID = {"error", "tool", "result"}
+_UNSAID_IN_TABLES = {"id", "document"}
 _LONGEST_DETAIL = 400
 _MOST_ROWS = 12
 
@@ -73,7 +84,8 @@ def answer(value: Answer, uid: str) -> str:
     notes = "".join(f'<p class="note">{escape(event.summary)}</p>' for event in value.trace.of("note"))
     if value.refused:
         body = f'<p class="label">No answer in the library</p><p>{_marked(value.text, anchors, anchors)}</p>'
-        return f'<div class="answer refusal">{body}{notes}{_sources(value.citations, anchors)}</div>'
+        hint = '<p class="hint">Try other words, name what you mean in full, or add a document that covers it.</p>'
+        return f'<div class="answer refusal">{body}{hint}{notes}{_sources(value.citations, anchors)}</div>'
     body = _claims(value.claims, anchors) if value.claims else _marked(value.text, anchors, anchors)
     return f'<div class="answer"><p>{body}</p>{notes}{_sources(value.citations, anchors)}</div>'
 
@@ -122,7 +134,9 @@ def _marked(text: str, numbers: Collection[int], anchors: Mapping[int, str]) -> 
     parts = _MARKER.split(text)
     for position, part in enumerate(parts):
         if position % 2 == 0:
-            parts[position] = escape(part)
+            # A number stays with the word before it, at the end of a line too.
+            glued = position + 1 < len(parts) and int(parts[position + 1]) in numbers and part.endswith(" ")
+            parts[position] = escape(part[:-1] + "\u00a0" if glued else part)
         elif (n := int(part)) not in numbers:
             parts[position] = escape(f"[{part}]")
         elif n in anchors:
@@ -147,7 +161,7 @@ def _source(citations: Sequence[Citation], anchor: str) -> str:
     place = [kind, first.heading, f"page {first.page}" if first.page is not None else ""]
     where = " · ".join(escape(part) for part in place if part)
     support = max(citation.support for citation in citations)
-    foot = f"{escape(first.document)} · support {support:.0%}"
+    foot = f"{escape(first.document)} · {support:.0%} support for the sentence that cites it"
     return (
         f'<details class="source" id="{anchor}"><summary><span class="number">{first.n}</span>'
         f'<span class="title">{escape(first.title or first.document)}</span>'
@@ -173,8 +187,8 @@ def _highlighted(citations: Sequence[Citation]) -> str:
 
 def _step(event: Event) -> str:
     summary = escape(event.summary)
-    if event.detail:
-        summary = f'<details class="more"><summary>{summary}</summary>{_value(event.detail)}</details>'
+    if detail := {key: value for key, value in event.detail.items() if key not in _UNSAID}:
+        summary = f'<details class="more"><summary>{summary}</summary>{_value(detail)}</details>'
     spent = cost(event.usage, event.seconds)
     return (
         f'<li><span class="step">{STEP_NAMES[event.step]}</span>'
@@ -185,7 +199,9 @@ def _step(event: Event) -> str:
 def _value(value: Any) -> str:
     """A JSON-able value as named lines, a list or a small table."""
     if isinstance(value, Mapping):
-        lines = (f'<div><span class="name">{_name(key)}</span> {_value(item)}</div>' for key, item in value.items())
+        lines = (
+            f'<div><span class="name">{_name(key)}</span> {_named(key, item)}</div>' for key, item in value.items()
+        )
         return f'<div class="values">{"".join(lines)}</div>'
     if isinstance(value, Sequence) and not isinstance(value, str):
         shown = list(value[:_MOST_ROWS])
@@ -196,20 +212,34 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return f"{value:.3f}"
     text = str(value) if value not in (None, "") else "–"
     return escape(text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…")
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name != "id"]
-    head = "".join(f"<th>{_name(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(f'<td>{_value(row.get(name))}</td>' for name in names)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in _UNSAID_IN_TABLES]
+    names = [name for name in names if any(row.get(name) != 0 for row in rows)]  # such as scores before the ranking
+    numeric = {name for name in names if all(isinstance(row.get(name), int | float | None) for row in rows)}
+    kinds = {name: ' class="figure"' if name in numeric else "" for name in names}
+    head = "".join(f"<th{kinds[name]}>{_name(name)}</th>" for name in names)
+    cells = ("".join(f"<td{kinds[name]}>{_named(name, row.get(name))}</td>" for name in names) for row in rows)
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
+def _named(key: str, value: Any) -> str:
+    """A value as its name wants it read: shares as percentages, the program's labels as words."""
+    if key in _SHARES and isinstance(value, float):
+        return f"{value:.0%}"
+    if key == "odds" and isinstance(value, Mapping):
+        return ", ".join(f"{_name(label)} {_named(key, share)}" for label, share in value.items())
+    if key in _CODES and isinstance(value, str):
+        return escape({"head": "router", "bars": "scores"}.get(value, value.replace("_", " ")))
+    return _value(value)
 
 
 def _name(key: object) -> str:
-    return escape(str(key).replace("_", " "))
+    return escape(_NAMES.get(str(key), str(key).replace("_", " ")))
 
 
 def status(phase: str, message: str, share: float | None) -> str:

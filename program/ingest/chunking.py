@@ -66,6 +66,7 @@ def chunk_document(document: DocumentText, name: str, count: Count, window: int)
                     position=len(chunks),
                     field=document.field,
                     year=document.year,
+                    page_breaks=",".join(f"{at}:{page}" for at, page in document.pages if start < at < end),
                 )
             )
     return chunks

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from program.errors import EncoderMismatch, LibraryError, LibraryMissing
+from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
 from program.retrieval.analysis import query_terms, terms
 from program.retrieval.fusion import fuse
 from program.retrieval.index import LEG_DEPTH, Document, Filters
 from program.types import Chunk, Fusion, Hit
 
 FILE = "index.sqlite3"
-SCHEMA_VERSION = "1"  # raised when the tables change, or what `analysis` makes of a text
+SCHEMA_VERSION = "2"  # raised when the tables change, or what `analysis` makes of a text
 #: Rarest terms of a long question that are searched: BM25 gets nearly all of its sum from them, in less time.
 MAX_TERMS = 32
 
@@ -59,7 +59,7 @@ class EmbeddedIndex:
     def open(cls, path: Path, encoder: str, dimensions: int, *, create: bool = False) -> EmbeddedIndex:
         """The index in folder `path`, made with the encoder of that fingerprint.
 
-        Raises LibraryMissing (nothing there, and not `create`), EncoderMismatch, LibraryError.
+        Raises LibraryMissing (nothing there, and not `create`), EncoderMismatch, FormatMismatch, LibraryError.
         """
         file = path / FILE if create else _existing(path)
         try:
@@ -76,7 +76,7 @@ class EmbeddedIndex:
                 raise
         if about.get("schema") != SCHEMA_VERSION:
             connection.close()
-            raise LibraryError(f"The library in {path} has another format.", "Delete the folder and ingest again.")
+            raise FormatMismatch(f"The library in {path} has another format.", "Delete the folder and ingest again.")
         if about["encoder"] != encoder:
             connection.close()
             raise EncoderMismatch(
