@@ -19,7 +19,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -289,8 +289,7 @@ def _download_parts(model: Model, folder: Path, report: Progress) -> None:
         waiting: set[Future[None]] = set(tasks)
         while waiting:
             done, waiting = wait(waiting, timeout=0.5, return_when="FIRST_EXCEPTION")
-            have = sum(file.stat().st_size for file in _files(folder))
-            report(min(have, model.size), model.size, f"Downloading {model.file}")
+            report(min(_size_of(folder), model.size), model.size, f"Downloading {model.file}")
             for task in done:
                 task.result()
 
@@ -305,13 +304,14 @@ def _cancelling_pool() -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for file in folder.rglob("*"):
-        try:
-            if file.is_file() and not file.is_symlink():
-                yield file
-        except OSError:  # moved away by a download in this moment
-            continue
+def _size_of(folder: Path) -> int:
+    """Bytes in all files under a folder in which downloads move files about; what vanishes meanwhile is skipped."""
+    size = 0
+    for place, _, names in os.walk(folder):  # skips folders that vanish
+        for name in names:
+            with suppress(OSError):
+                size += Path(place, name).lstat().st_size
+    return size
 
 
 def _download_part(model: Model, n: int, folder: Path, downloader: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -273,3 +274,26 @@ def test_the_command_says_which_setting_is_wrong(
     monkeypatch.setenv("RAG_OFFLINE", "perhaps")
     assert weights.main([]) == 1
     assert "RAG_OFFLINE" in capsys.readouterr().err
+
+
+def test_the_size_of_a_folder_whose_files_come_and_go_never_fails(tmp_path):
+    import threading
+
+    ended = threading.Event()
+
+    def churn():
+        while not ended.is_set():
+            inner = tmp_path / "work" / "inner"
+            inner.mkdir(parents=True, exist_ok=True)
+            (inner / "file").write_bytes(b"x" * 10)
+            shutil.rmtree(tmp_path / "work", ignore_errors=True)
+
+    (tmp_path / "01").write_bytes(b"x" * 100)
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        sizes = {weights._size_of(tmp_path) for _ in range(2000)}
+    finally:
+        ended.set()
+        thread.join()
+    assert sizes <= {100, 110}
