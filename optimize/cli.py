@@ -67,7 +67,7 @@ def optimize(
     budget: Annotated[
         Literal["tiny", "quick", "medium", "full"],
         typer.Option(
-            help="tiny: try it out. quick: about 20 minutes with the embedded model. medium: 90. full: a night."
+            help="tiny: try it out. quick: under 25 minutes with the embedded model. medium: 90. full: a night."
         ),
     ] = "quick",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the compiled program is written.")] = Path(

@@ -12,6 +12,7 @@ from optimize.metrics import answer_is_right, recall_at_k
 from optimize.task import Source, Task, probed
 from program.attribution import Attribution
 from program.evidence import assemble, render
+from program.ingest.quotes import contains_quote
 from program.sentences import split_sentences
 from program.signatures import CANNOT_ANSWER
 from program.synthesizer import is_refusal
@@ -110,11 +111,26 @@ def _answer(source: Source) -> Task:
         for part in ("train", "dev")
     }
     by_length = sorted(made["train"], key=lambda x: count_tokens(f"{x.passages} {x.question}"))
-    # The refusal's words are known, so its example needs no bootstrapping.
+    # What is right is known for some: the refusal's words, and the gold sentences themselves, cited. They need no
+    # bootstrapping, and show a small model the form.
     fixed = [x.copy(answer=CANNOT_ANSWER) for x in by_length if not x.gold][:1]
-    train = [x for x in by_length if x.gold][: source.sizes.train]
-    val = _alternating(made["dev"], share=3)[: source.sizes.val]
+    for kind in ("compound", "clear"):
+        fits = (x for x in by_length if x.gold and by_id[x.id].label == kind and not by_id[x.id].history)
+        fixed += [x.copy(answer=_quoted(by_id[x.id], evidence_of[x.id, True])) for x in fits][:1]
+    shown = {x.id for x in fixed}
+    train = [x for x in by_length if x.gold and x.id not in shown][: source.sizes.train]
+    # Twice the usual number to choose by: no other predictor matters as much.
+    val = _alternating(made["dev"], share=3)[: 2 * source.sizes.val]
     return Task("synthesizer.answer", metric, train, val, fixed=fixed)
+
+
+def _quoted(label: QuestionLabel, evidence: Sequence[Evidence]) -> str:
+    """The label's gold sentences as an answer, each with the number of the passage that holds it."""
+    numbered = []
+    for gold in label.quotes:
+        n = next(item.n for item in evidence if contains_quote(item.text, gold.quote))
+        numbered.append(f"{gold.quote.strip().rstrip('.')} [{n}].")
+    return " ".join(numbered)
 
 
 def read_evidence(

@@ -42,7 +42,7 @@ class Budget:
 
 BUDGETS: dict[BudgetName, Budget] = {
     "tiny": Budget("tiny", 5, 4, Sizes(1, 1, 2), Effort(0, 1, 2), 1, 1, 1, 2, 60),
-    "quick": Budget("quick", 20, 40, Sizes(3, 6, 12), Effort(0, 2, 4), 8, 6, 8, 12, 200),
+    "quick": Budget("quick", 24, 40, Sizes(3, 6, 12), Effort(0, 2, 4), 8, 6, 8, 12, 200),
     "medium": Budget("medium", 90, 100, Sizes(6, 12, 30), Effort(2, 4, 8), 30, 15, 20, 40, 400),
     "full": Budget("full", 480, 1000, Sizes(12, 40, 100), Effort(6, 8, 20), 200, 60, 100, 1000, 1000),
 }
@@ -161,7 +161,7 @@ def _compile_calls(labels: Labels, budget: Budget, optimizer: OptimizerName) -> 
     found["grader.grade"] = calls(sizes.train, sizes.val)
     if counts["multi_hop train"]:
         found["grader.next_hop"] = calls(sizes.train, min(sizes.val, 2 * counts["multi_hop dev"] or sizes.val))
-    found["synthesizer.answer"] = calls(sizes.train, sizes.val, fixed=True)
+    found["synthesizer.answer"] = calls(sizes.train, 2 * sizes.val, fixed=True)
     found["synthesizer.reply"] = calls(*small)
     return found
 
