@@ -40,7 +40,19 @@ def adapter_for(signature: type[dspy.Signature], *, schemas: bool = True) -> dsp
     return TextAdapter() if tuple(signature.output_fields) in _TEXT_OUTPUTS else CompactJSONAdapter(schemas=schemas)
 
 
-class CompactJSONAdapter(dspy.JSONAdapter):
+class _ShortTurns:
+    """What both adapters share: inputs as `name: value` lines, demonstrations as turns, nothing around them."""
+
+    def format_user_message_content(
+        self, signature: type[dspy.Signature], inputs: dict[str, Any], *_: Any, **__: Any
+    ) -> str:
+        return _fields(signature, inputs)
+
+    def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return _turns(self, signature, demos)
+
+
+class CompactJSONAdapter(_ShortTurns, dspy.JSONAdapter):
     """DSPy's JSON adapter with a short prompt: the reply is one JSON object with the signature's output fields."""
 
     def __init__(self, *, schemas: bool = True) -> None:
@@ -53,26 +65,11 @@ class CompactJSONAdapter(dspy.JSONAdapter):
         return f"{_task(signature)}\nReply with JSON: {{{shape}}}"
 
     @override
-    def format_user_message_content(
-        self,
-        signature: type[dspy.Signature],
-        inputs: dict[str, Any],
-        prefix: str = "",
-        suffix: str = "",
-        main_request: bool = False,
-    ) -> str:
-        return _fields(signature, inputs)
-
-    @override
     def format_assistant_message_content(
         self, signature: type[dspy.Signature], outputs: dict[str, Any], missing_field_message: str | None = None
     ) -> str:
         values = {name: outputs[name] for name in signature.output_fields if outputs.get(name) is not None}
         return _harmless(json.dumps(serialize_for_json(values), ensure_ascii=False))
-
-    @override
-    def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return _turns(self, signature, demos)
 
     @override
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
@@ -87,7 +84,7 @@ class CompactJSONAdapter(dspy.JSONAdapter):
             super()._prepare_response_format(lm, lm_kwargs, signature)
 
 
-class TextAdapter(dspy.Adapter):
+class TextAdapter(_ShortTurns, dspy.Adapter):
     """The reply is the text of the signature's one output field; nothing to parse, so it can be streamed."""
 
     @override
@@ -97,26 +94,11 @@ class TextAdapter(dspy.Adapter):
         return f"{_task(signature)}\nReply with {description}." if description else _task(signature)
 
     @override
-    def format_user_message_content(
-        self,
-        signature: type[dspy.Signature],
-        inputs: dict[str, Any],
-        prefix: str = "",
-        suffix: str = "",
-        main_request: bool = False,
-    ) -> str:
-        return _fields(signature, inputs)
-
-    @override
     def format_assistant_message_content(
         self, signature: type[dspy.Signature], outputs: dict[str, Any], missing_field_message: str | None = None
     ) -> str:
         (name,) = signature.output_fields
         return _harmless(str(outputs.get(name) or "").strip())
-
-    @override
-    def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return _turns(self, signature, demos)
 
     @override
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
@@ -186,7 +168,7 @@ def _harmless(text: str) -> str:
     return _TEMPLATE_TOKEN.sub("< ", text.encode("utf-8", "replace").decode())
 
 
-def _turns(adapter: dspy.Adapter, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _turns(adapter: Any, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Demonstrations as turns. One that lacks some fields is shown with those it has; one without any input or
     without any output shows nothing and is left out."""
     turns = []
