@@ -30,6 +30,7 @@ OptimizerName = Literal["bootstrap", "miprov2", "gepa"]
 Step = Callable[[], None]
 MOST_ERRORS = 3  # failed calls after which a language model counts as down
 REFLECTION_TOKENS = 800
+WORTH = 0.02  # score that examples must win: less is noise on a few questions, and they are read at every cold start
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def compile_task(
             best, after = _labelled(task, predictor, effort, seed, report)
         else:
             best, after = _bootstrap(task, predictor, effort, report)
-    if after <= before:  # a tie goes to the shorter prompt
+    if after < before + WORTH:  # a tie goes to the shorter prompt
         best, after = plain, before
     demos = [_clean(demo, best.predict.signature) for demo in best.demos]
     best.predict.demos = demos

@@ -28,7 +28,7 @@ from program.signatures import (
     StepBackQuestion,
     VaryQuestion,
 )
-from program.types import Chunk, Hit, Query, Transform, Turn
+from program.types import Hit, Query, Transform, Turn
 from program.words import content_words
 
 _LONGEST = 400  # characters of a generated query; more is a model that rambles
@@ -50,15 +50,16 @@ def refers_back(question: str) -> bool:
 
 
 def headings_of(hits: Sequence[Hit]) -> str:
-    """Where hits stand, as one line: headings, with their documents' titles when they are of several."""
-    several = len({hit.chunk.document for hit in hits[:_HEADINGS]}) > 1
-    places = (_place(hit.chunk, titled=several) for hit in hits[:_HEADINGS])
-    return "; ".join(dict.fromkeys(place for place in places if place))[:_LONGEST]
+    """Where hits stand, as one line of titles and headings; "" when all are of one document.
 
-
-def _place(chunk: Chunk, *, titled: bool) -> str:
-    heading = _NUMBERING.sub("", chunk.heading)
-    return f"{chunk.title}: {heading}" if titled and heading else heading or chunk.title
+    They tell which of several subjects a word is of. Within one document there is nothing to tell apart, and its
+    headings only pull a question towards what happened to be found.
+    """
+    near = [hit.chunk for hit in hits[:_HEADINGS]]
+    if len({chunk.document for chunk in near}) < 2:
+        return ""
+    places = (f"{chunk.title}: {chunk.heading}" if chunk.heading else chunk.title for chunk in near)
+    return "; ".join(dict.fromkeys(places))[:_LONGEST]
 
 
 def plain(question: str) -> list[Query]:
@@ -158,7 +159,6 @@ _LEANS = re.compile(
     r"|\bthe (paper|model|models|authors?|method|article|work|study|first|second|larger|smaller|other|others)\b",
     re.IGNORECASE,
 )
-_NUMBERING = re.compile(r"^[\d.\s]+")
 
 
 def _clean(texts: Iterable[str], limit: int) -> list[str]:

@@ -31,11 +31,10 @@ def hit(document: str, title: str, heading: str) -> Hit:
     return Hit(Chunk(f"{document}{heading}", document, title, "text", heading=heading), 0.5, 1.0)
 
 
-def test_headings_name_their_documents_only_when_there_are_several() -> None:
+def test_headings_tell_several_documents_apart_and_say_nothing_of_one() -> None:
     one = [hit("a", "Paper A", "1 Introduction"), hit("a", "Paper A", "3.2 Heads"), hit("a", "Paper A", "3.2 Heads")]
-    assert headings_of(one) == "Introduction; Heads"
-    assert headings_of([*one, hit("b", "Paper B", "")]) == "Paper A: Introduction; Paper A: Heads; Paper B"
-    assert headings_of([]) == ""
+    assert headings_of([*one, hit("b", "Paper B", "")]) == "Paper A: 1 Introduction; Paper A: 3.2 Heads; Paper B"
+    assert headings_of(one) == headings_of([]) == ""
 
 
 def test_a_plain_question_is_searched_and_ranked_as_it_is() -> None:
