@@ -275,7 +275,7 @@ class AdaptiveRAG(dspy.Module):
     def gather(self, asked: str, found: Sequence[Retrieval], route: Route) -> tuple[Evidence, ...]:
         against = list(dict.fromkeys([pool.against for item in found for pool in item.pools]))
         return assemble(
-            _interleave([item.hits for item in found]),
+            _joined([item.hits for item in found], in_turn=route.strategy == "multi_hop"),
             [asked, *against] if route.strategy == "multi_hop" else against,
             self.retriever.encoder,
             chunks=self.params.evidence_chunks,
@@ -414,14 +414,17 @@ def _head_choice(head: RouterHead | None, odds: Sequence[tuple[str, float]]) -> 
     return Route.from_label(label, "head", share)
 
 
-def _interleave(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """Hits of several retrievals in turn, each chunk once."""
+def _joined(rankings: Sequence[Sequence[Hit]], *, in_turn: bool) -> list[Hit]:
+    """Hits of several retrievals, each chunk once: hops in turn, since each looked for something else; a correction by
+    score, so that it cannot crowd out what was found before it."""
     merged: dict[str, Hit] = {}
     for place in zip_longest(*rankings):
         for hit in place:
             if hit is not None:
                 merged.setdefault(hit.chunk.id, hit)
-    return list(merged.values())
+    if in_turn or len(rankings) == 1:
+        return list(merged.values())
+    return sorted(merged.values(), key=lambda hit: (-hit.score, hit.chunk.id))
 
 
 def _shown(hit: Hit) -> dict[str, object]:

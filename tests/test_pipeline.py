@@ -292,7 +292,7 @@ def test_rewrites_are_worded_after_the_headings_near_the_question(retriever: Ret
         return {"rewritten": "How many attention heads does BERT-large have?"}
 
     script = Script(RouteQuestion={"label": "vague"}, RewriteQuestion=rewrite, AnswerFromEvidence=ANSWER)
-    ask(retriever, "that bert thing, how many heads", script)
+    ask(retriever, "that bert thing, how many heads", script, top_bar=0.0, deep_bar=0.0)
     assert "BERT" in heard[0].split("question:")[0]
 
 
