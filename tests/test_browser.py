@@ -190,7 +190,7 @@ def test_the_real_program_answers_and_its_citation_opens_the_quote(browser: Brow
     with real_chat(tmp_path) as address:
         page = browser.new_page()
         page.goto(address)
-        ask(page, "How many attention heads does the base Transformer have?")
+        ask(page, "How many attention heads does BERT-large have?")
         expect(page.get_by_text("How this was answered")).to_be_visible(timeout=240 * SECONDS)
         page.locator("a.cite").first.click()
         quote = page.locator("details.source[open] mark").first
