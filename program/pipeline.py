@@ -13,7 +13,6 @@ from itertools import zip_longest
 from queue import SimpleQueue
 from threading import Event as Flag
 from threading import Lock, Thread
-from typing import TypeVar
 
 import dspy
 
@@ -45,7 +44,6 @@ from program.types import (
     Usage,
 )
 
-T = TypeVar("T")
 
 _ALWAYS_NEEDED = "synthesizer.answer"
 MOST_WORDS = 500
