@@ -44,7 +44,6 @@ from program.types import (
     Usage,
 )
 
-
 _ALWAYS_NEEDED = "synthesizer.answer"
 MOST_WORDS = 500
 MOST_CHARACTERS = 6000
