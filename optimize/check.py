@@ -1,21 +1,43 @@
-"""Whether label files are sound: schema, ids, parts, and gold that really stands in its document."""
+"""Whether label files are sound: schema, ids, gold that really stands in its document, parts that know nothing of each
+other; and how their classes are balanced."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from optimize.gold import same_document
-from optimize.labels import QUESTIONS, ROUTING, Problem, QuestionLabel, RoutingLabel, scan
-from optimize.metrics import words
-from program.errors import LabelError, ReadError
+from optimize.gold import Documents
+from optimize.labels import (
+    QUESTIONS,
+    ROUTING,
+    Part,
+    Problem,
+    QuestionLabel,
+    RoutingLabel,
+    rows,
+    scan,
+)
+from optimize.leakage import Row, Tie, across_parts, same_gold, same_meaning, same_words
+from program.errors import LabelError
 from program.ingest.quotes import contains_quote
-from program.ingest.readers import read_document
+from program.retrieval.encoders import Encoder
 from program.types import ROUTE_LABELS
 from program.words import numbers
 
-SHORT_ANSWER = 8  # words up to which an answer's figures must stand in its quotes
+PARTS: tuple[Part, ...] = ("train", "dev", "test")
+FEW = 5  # questions of a class in a part below which its figures say little
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one check came to. tried: how many things it looked at; `note` says more in a few words."""
+
+    check: str
+    tried: int
+    problems: list[Problem]
+    note: str = ""
 
 
 def label_files(places: Sequence[Path]) -> list[Path]:
@@ -33,97 +55,131 @@ def label_files(places: Sequence[Path]) -> list[Path]:
     return found
 
 
-def check(files: Sequence[Path], corpus: Path | None) -> tuple[list[Problem], dict[Path, list[RoutingLabel]]]:
-    """All problems, and the labels that are sound in themselves, by file. corpus: a folder of documents, or None to
-    leave the quotes unchecked."""
+def read(files: Sequence[Path], part: Part | None = None) -> tuple[list[Row], list[Problem]]:
+    """The rows of all files that are sound in themselves, and what is wrong with the others. part: as in `scan`."""
+    sound: list[Row] = []
     problems: list[Problem] = []
-    labels: dict[Path, list[RoutingLabel]] = {}
-    documents = _Documents(corpus) if corpus else None
     for path in files:
-        rows = _rows(path)
-        labels[path] = [item for _, item in rows if not isinstance(item, Problem)]
-        problems += [item for _, item in rows if isinstance(item, Problem)]
-        problems += _repeated(path, rows)
-        for line, label in rows:
-            if isinstance(label, QuestionLabel):
-                problems += _gold_problems(path, line, label, documents)
-    return sorted(problems, key=lambda problem: (str(problem.path), problem.line)), labels
+        for line, item in scan(path, kind_of(path), part):
+            if isinstance(item, Problem):
+                problems.append(item)
+            else:
+                sound.append(Row(path, line, item))
+    return sound, problems
+
+
+def check(files: Sequence[Path], documents: Documents, encoder: Encoder | None) -> tuple[list[Row], list[Found]]:
+    """The sound rows, and what each check came to. Without an encoder, paraphrases are not looked for."""
+    sound, wrong = read(files)
+    quotes = [(row, label, place) for row, label in _questions(sound) for place in range(len(label.quotes))]
+    figures = [(row, label) for row, label in _questions(sound) if label.quotes]
+    repeated = list(same_words(sound))
+    found = [
+        Found("columns, choices and ids", len(sound) + len({(p.path, p.line) for p in wrong}), wrong),
+        Found("quotes stand in their documents", len(quotes), list(_misquoted(quotes, documents))),
+        Found("figures of answers stand in quotes", len(figures), list(_unquoted_figures(figures))),
+        Found("no question twice", len(sound), [_repeated(sound, tie) for tie in repeated]),
+        Found("no passage is gold in two parts", len(quotes), _leaks(sound, list(same_gold(sound, documents)))),
+    ]
+    if encoder is not None:
+        near = [tie for tie in same_meaning(sound, encoder) if tie not in repeated]
+        kept = len(near) - len(across_parts(sound, near))
+        found.append(
+            Found("no paraphrase in two parts", len(sound), _leaks(sound, near), f"{kept} near pairs share a part")
+        )
+    return sound, found
 
 
 def balance(labels: Sequence[RoutingLabel]) -> list[tuple[str, ...]]:
-    """Rows of class, train, dev, test and total; a last row sums up."""
-    counts = Counter((label.label, label.part) for label in labels)
-    rows = []
-    for name in (*ROUTE_LABELS, "in all"):
-        parts = [
-            sum(n for (label, p), n in counts.items() if p == part and name in (label, "in all"))
-            for part in ("train", "dev", "test")
-        ]
-        rows.append((name, *map(str, parts), str(sum(parts))))
-    return rows
+    """Rows of kind, train, dev, test and total: the ten classes, all of them, and what else parts should share."""
+    kinds: list[tuple[str, list[RoutingLabel]]] = [
+        *((name, [label for label in labels if label.label == name]) for name in ROUTE_LABELS),
+        ("in all", list(labels)),
+        ("follow-ups", [label for label in labels if label.history]),
+    ]
+    if any(isinstance(label, QuestionLabel) for label in labels):
+        refused = [label for label in labels if isinstance(label, QuestionLabel) and not label.answerable]
+        kinds.append(("unanswerable", [*refused]))
+    return [(name, *(str(n) for n in _by_part(chosen))) for name, chosen in kinds]
 
 
-def _rows(path: Path) -> list[tuple[int, RoutingLabel | Problem]]:
-    """A file with an `answerable` column holds QA labels, any other one routes."""
-    kind = (
-        QUESTIONS if path.stem == QUESTIONS or "answerable" in path.read_text("utf-8", "replace")[:20_000] else ROUTING
-    )
-    if path.stem == ROUTING:
-        kind = ROUTING
-    return list(scan(path, QuestionLabel if kind == QUESTIONS else RoutingLabel))
-
-
-def _repeated(path: Path, rows: Sequence[tuple[int, RoutingLabel | Problem]]) -> Iterator[Problem]:
-    """The same question twice; across parts it would let the test part leak into what is chosen."""
-    seen: dict[tuple[str, ...], tuple[int, str]] = {}
-    for line, label in rows:
-        if isinstance(label, Problem):
+def thin(labels: Sequence[RoutingLabel]) -> list[str]:
+    """Advice on classes that a part has none or few of. Not problems: a small label set may be all there is. A router
+    needs all ten; questions with answers may keep to some."""
+    routing = not any(isinstance(label, QuestionLabel) for label in labels)
+    wanted = [name for name in ROUTE_LABELS if routing or any(label.label == name for label in labels)]
+    advice = []
+    for part in PARTS:
+        counts = Counter(label.label for label in labels if label.part == part)
+        if not counts:
+            advice.append(f"No question is in part {part}.")
             continue
-        key = (*words(label.question), *(word for turn in label.history for word in words(turn.question)))
-        if key in seen:
-            first, part = seen[key]
-            where = f"part {part}" if part != label.part else "the same part"
-            yield Problem(path, line, f"column question: stands in line {first} too, in {where}.", "Keep one of them.")
-        seen.setdefault(key, (line, label.part))
+        few = [f"{name} {counts[name]}" for name in wanted if 0 < counts[name] < FEW]
+        if few:
+            advice.append(f"Part {part} has few of: {', '.join(few)}.")
+        if missing := [name for name in wanted if not counts[name]]:
+            advice.append(f"Part {part} has none of: {', '.join(missing)}.")
+    return advice
 
 
-def _gold_problems(path: Path, line: int, label: QuestionLabel, documents: _Documents | None) -> Iterator[Problem]:
-    for place, gold in enumerate(label.quotes):
-        if documents is None:
-            continue
+def kind_of(path: Path) -> type[RoutingLabel]:
+    """What a file's rows are: named `routing` or `qa`, or known by an `answerable` column."""
+    if path.stem in (ROUTING, QUESTIONS):
+        return QuestionLabel if path.stem == QUESTIONS else RoutingLabel
+    first = next((row for _, row in rows(path) if not isinstance(row, Problem)), {})
+    return QuestionLabel if "answerable" in first else RoutingLabel
+
+
+def _questions(sound: Sequence[Row]) -> list[tuple[Row, QuestionLabel]]:
+    return [(row, row.label) for row in sound if isinstance(row.label, QuestionLabel)]
+
+
+def _misquoted(quotes: Sequence[tuple[Row, QuestionLabel, int]], documents: Documents) -> Iterator[Problem]:
+    for row, label, place in quotes:
+        gold, column = label.quotes[place], f"column quotes.{place}"
         text = documents.text(gold.document)
-        column = f"column quotes.{place}"
         if text is None:
-            yield Problem(
-                path, line, f"{column}: there is no document {gold.document!r}.", "Name a file of the corpus."
-            )
+            message, hint = f"{column}: there is no document {gold.document!r}.", "Name a file of the corpus."
         elif not contains_quote(text, gold.quote):
-            shown = gold.quote[:60]
-            yield Problem(path, line, f"{column}: {gold.document} does not hold {shown!r}.", "Copy it verbatim.")
-    if label.quotes and len(label.answer.split()) <= SHORT_ANSWER:
+            message, hint = f"{column}: {gold.document} does not hold {gold.quote[:60]!r}.", "Copy it verbatim."
+        else:
+            continue
+        yield Problem(row.path, row.line, message, hint)
+
+
+def _unquoted_figures(questions: Sequence[tuple[Row, QuestionLabel]]) -> Iterator[Problem]:
+    for row, label in questions:
         stated = numbers(" ".join(gold.quote for gold in label.quotes))
         if missing := sorted(numbers(label.answer) - stated):
             message = f"column answer: {', '.join(missing)} stands in no quote."
-            yield Problem(path, line, message, "Correct the figure, or quote the sentence that has it.")
+            yield Problem(row.path, row.line, message, "Correct the figure, or quote the sentence that has it.")
 
 
-class _Documents:
-    """The texts of a folder's documents, each read when it is first asked for."""
+def _repeated(sound: Sequence[Row], tie: Tie) -> Problem:
+    first, second = sound[tie.first], sound[tie.second]
+    where = f"part {first.label.part}" if first.label.part != second.label.part else "the same part"
+    message = f"column question: stands in {_place(first, second.path)} too, in {where}."
+    return Problem(second.path, second.line, message, "Keep one of them.")
 
-    def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise LabelError(f"There is no folder {folder} with the documents.", "Name it with --corpus.")
-        self._files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        self._folder = folder
-        self._texts: dict[Path, str | None] = {}
 
-    def text(self, name: str) -> str | None:
-        path = next((p for p in self._files if same_document(p.relative_to(self._folder).as_posix(), name)), None)
-        if path is None:
-            return None
-        if path not in self._texts:
-            try:
-                self._texts[path] = read_document(path.read_bytes(), path.name).text
-            except ReadError:
-                self._texts[path] = None
-        return self._texts[path]
+def _leaks(sound: Sequence[Row], ties: Sequence[Tie]) -> list[Problem]:
+    """Ties between parts: what is chosen on one would leak into the other."""
+    problems = []
+    for tie in across_parts(sound, ties):
+        first, second = sound[tie.first], sound[tie.second]
+        where = f"{_place(first, second.path)} of part {first.label.part} (this one is in {second.label.part})"
+        if tie.likeness is None:
+            message = f"column quotes: share a passage with {where}."
+        else:
+            message = f"column question: asks the same as {where}, likeness {tie.likeness:.2f}."
+        problems.append(Problem(second.path, second.line, message, "Put both into one part, or drop one."))
+    return problems
+
+
+def _place(row: Row, path: Path) -> str:
+    return f"line {row.line}" if row.path == path else f"{row.path}:{row.line}"
+
+
+def _by_part(labels: Sequence[RoutingLabel]) -> list[int]:
+    counts = Counter(label.part for label in labels)
+    return [*(counts[part] for part in PARTS), len(labels)]

@@ -6,17 +6,16 @@ the labels are unsound, 2 wrong use, 3 the compiled program was no better and wa
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from program.errors import ArtifactError, LabelError, ProgramError
+from optimize.labels_cli import labels_app
+from optimize.shell import JsonOption, failures, labels_folder, print_json, say
+from program.errors import ArtifactError, LabelError
 
 if TYPE_CHECKING:
     from optimize.labels import QuestionLabel
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from program.pipeline import AdaptiveRAG
     from program.settings import Settings
 
-FAILED, WRONG_USE, NOT_WRITTEN = 1, 2, 3
-DEFAULT_LABELS = "data/labeled"
+WRONG_USE, NOT_WRITTEN = 2, 3
 
 app = typer.Typer(
     name="optimize",
@@ -36,7 +34,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     invoke_without_command=True,
 )
-labels_app = typer.Typer(help="Check label files.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(labels_app, name="labels")
 
 IndexOption = Annotated[
@@ -49,7 +46,6 @@ ArtifactOption = Annotated[
     Path | None,
     typer.Option("--artifact", metavar="DIR", help="The compiled program's folder; else artifacts/default."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 LabelsOption = Annotated[
     Path | None,
     typer.Option("--labels", metavar="DIR", help="Folder with routing and qa (JSONL or CSV); else data/labeled."),
@@ -115,7 +111,7 @@ def optimize(
     """
     if context.invoked_subcommand is not None:
         return
-    with _failures():
+    with failures():
         stages = [stage.strip() for stage in only.split(",") if stage.strip()]
         from optimize.plan import BUDGETS, STAGES
 
@@ -154,7 +150,7 @@ def compare(
       python -m optimize compare data/labeled/qa.jsonl
       python -m optimize compare questions.jsonl --index ./papers --json
     """
-    with _failures():
+    with failures():
         from optimize.compare import compare as compare_one
         from optimize.compare import totals
         from optimize.labels import read_questions
@@ -169,7 +165,7 @@ def compare(
                 found.append(compare_one(program, label))
                 step()
         if as_json:
-            _print_json([asdict(item) for item in found])
+            print_json([asdict(item) for item in found])
             return
         rows = [(c.question, *(_yes(v) for v in (c.naive, c.pool, c.evidence, c.answer))) for c in found]
         terminal.print_table(("question", "naive", "pool", "evidence", "answer"), rows)
@@ -193,14 +189,14 @@ def evaluate(
       python -m optimize eval
       python -m optimize eval --part dev --limit 10 --json
     """
-    with _failures():
+    with failures():
         from optimize import evaluate as evaluation
         from optimize.labels import QUESTIONS, find, read_questions
         from optimize.progress import Stages
         from optimize.report import score_rows
         from program import terminal
 
-        questions = [x for x in read_questions(find(_labels_folder(labels), QUESTIONS)) if x.part == part]
+        questions = [x for x in read_questions(find(labels_folder(labels), QUESTIONS)) if x.part == part]
         if not questions:
             raise LabelError(f"No question is in part {part}.", "Choose another --part.")
         chosen: list[QuestionLabel] = evaluation.sample(questions, limit or len(questions), seed)
@@ -210,7 +206,7 @@ def evaluate(
             records = evaluation.run_over(program, chosen, step)
         summary, costs = evaluation.summary(records, seed), evaluation.cost_per_route(records)
         if as_json:
-            _print_json(
+            print_json(
                 {"part": part, "summary": summary, "cost_per_route": costs, "records": evaluation.to_json(records)}
             )
             return
@@ -219,48 +215,6 @@ def evaluate(
             ("route", "questions", "right", "calls", "tokens", "seconds"),
             [(route, *cost.values()) for route, cost in costs.items()],
         )
-
-
-@labels_app.command("check")
-def check_labels(
-    places: Annotated[list[Path] | None, typer.Argument(metavar="[DIR|FILES]", help="Else data/labeled.")] = None,
-    corpus: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The documents that quotes must stand in; else data/corpus.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Check label files: columns, choices, ids, quotes, figures, and that no question is in two parts.
-
-    Every problem is one line: file, line, what is wrong, how to mend it. Exit code 1 when there is any.
-
-    \b
-    Examples:
-      python -m optimize labels check
-      python -m optimize labels check my/qa.csv --corpus my/documents
-    """
-    with _failures():
-        from optimize import check
-        from program import terminal
-        from program.settings import shipped
-
-        files = check.label_files(places or [_labels_folder(None)])
-        problems, labels = check.check(files, corpus or shipped("data/corpus"))
-        if as_json:
-            _print_json(
-                {
-                    "problems": [asdict(problem) | {"path": str(problem.path)} for problem in problems],
-                    "counts": {str(path): len(found) for path, found in labels.items()},
-                }
-            )
-        else:
-            for path, found in labels.items():
-                print(f"{path}: {len(found)} labels")
-                terminal.print_table(("class", "train", "dev", "test", "in all"), check.balance(found))
-            for problem in problems:
-                print(terminal.plain(problem))
-        _say(f"{len(problems)} problems in {len(files)} files.")
-        if problems:
-            raise typer.Exit(FAILED)
 
 
 def _prepare(
@@ -283,7 +237,7 @@ def _prepare(
     from program.retrieval.retriever import Retriever
 
     settings = _settings(index)
-    read = read_labels(_labels_folder(labels))
+    read = read_labels(labels_folder(labels))
     with terminal.progress() as on_progress:
         on_progress(0, 0, "Loading the encoder")
         encoder = load_encoder(settings)
@@ -322,7 +276,7 @@ def _incumbent(folder: Path, encoder: str, program: AdaptiveRAG) -> Artifact | N
             raise ArtifactError(f"The artifact in {folder} was made with the encoder {standing.compiled_with.encoder}.")
         standing.apply(program)
     except ArtifactError as error:
-        _say(f"{error.args[0]} It is not compared with.")
+        say(f"{error.args[0]} It is not compared with.")
         return None
     return standing
 
@@ -332,15 +286,15 @@ def _planned(run: Run, settings: Settings) -> list[Line]:
     from optimize.plan import estimate, fitted, measure
 
     if settings.lm == "none":
-        _say("No language model is set (RAG_LM=none): only the router's head, retrieval and the bars are tuned.")
+        say("No language model is set (RAG_LM=none): only the router's head, retrieval and the bars are tuned.")
         return estimate(run.labels, run.budget, None, run.only, run.optimizer)
-    _say("Measuring the language model's speed ...")
+    say("Measuring the language model's speed ...")
     speed = measure(run.make().language_model())
-    _say(f"It reads {speed.read:.0f} and writes {speed.write:.0f} tokens a second.")
+    say(f"It reads {speed.read:.0f} and writes {speed.write:.0f} tokens a second.")
     lines = estimate(run.labels, run.budget, speed, run.only, run.optimizer)
     smaller = fitted(run.budget, lines)
     if smaller != run.budget:
-        _say(f"That would take more than {run.budget.minutes:.0f} minutes: smaller samples are used.")
+        say(f"That would take more than {run.budget.minutes:.0f} minutes: smaller samples are used.")
         run.budget = smaller
         lines = estimate(run.labels, smaller, speed, run.only, run.optimizer)
     return lines
@@ -349,9 +303,9 @@ def _planned(run: Run, settings: Settings) -> list[Line]:
 def _show_plan(run: Run, lines: list[Line]) -> None:
     from optimize.report import plan_rows
 
-    _say(f"Plan ({run.budget.name}, seed {run.seed}): language-model calls at most, and minutes")
+    say(f"Plan ({run.budget.name}, seed {run.seed}): language-model calls at most, and minutes")
     for stage, calls, minutes in plan_rows(lines):
-        _say(f"  {stage:<36}{calls:>6}{minutes:>8}")
+        say(f"  {stage:<36}{calls:>6}{minutes:>8}")
 
 
 def _finish(run: Run, outcome: Outcome, out: Path, force: bool) -> None:
@@ -371,10 +325,10 @@ def _finish(run: Run, outcome: Outcome, out: Path, force: bool) -> None:
     terminal.print_table((f"test part, {report['sample']}", *both), score_rows(both))
     scores = f"{outcome.after:.3f} on dev, {outcome.against} {outcome.before:.3f}"
     if run.incumbent is not None and not outcome.better and not force:
-        _say(f"Not written: the compiled program scores {scores}. --force writes it all the same.")
+        say(f"Not written: the compiled program scores {scores}. --force writes it all the same.")
         raise typer.Exit(NOT_WRITTEN)
     save(outcome.artifact, out)
-    _say(f"Written to {out} (scores {scores}; {run.journal.reused} results of earlier runs were used).")
+    say(f"Written to {out} (scores {scores}; {run.journal.reused} results of earlier runs were used).")
 
 
 def _load(artifact: Path | None, index: Path | None) -> AdaptiveRAG:
@@ -392,32 +346,5 @@ def _settings(index: Path | None) -> Settings:
     return settings_from(index)
 
 
-def _labels_folder(given: Path | None) -> Path:
-    from program.settings import shipped
-
-    return given or shipped(DEFAULT_LABELS)
-
-
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=1))
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _failures() -> Iterator[None]:
-    """Failures raised on purpose as one sentence and an exit code."""
-    try:
-        yield
-    except ProgramError as error:
-        _say(str(error))
-        raise typer.Exit(FAILED) from error
-    except KeyboardInterrupt:
-        _say("Interrupted. Run the same command again to go on.")
-        raise typer.Exit(130) from None

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from optimize.labels import QuestionLabel
+from program.errors import LabelError, ReadError
 from program.ingest.quotes import contains_quote
+from program.ingest.readers import read_document
 from program.params import Params
 from program.pipeline import AdaptiveRAG
 from program.retrieval.retriever import Candidates, Retrieval, Retriever, rank_pools, replay
@@ -112,3 +114,25 @@ def same_document(name: str, labelled: str) -> bool:
         return True
     first, second = PurePath(name), PurePath(labelled)
     return first.name == second.name and (len(first.parts) == 1 or len(second.parts) == 1)
+
+
+class Documents:
+    """The texts of a folder's documents, each read when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises LabelError when there is no such folder."""
+        if not folder.is_dir():
+            raise LabelError(f"There is no folder {folder} with the documents.", "Name it with --corpus.")
+        self._files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        self._folder = folder
+        self._found: dict[str, str | None] = {}
+
+    def text(self, name: str) -> str | None:
+        """None when there is no such document, or it cannot be read."""
+        if name not in self._found:
+            path = next((p for p in self._files if same_document(p.relative_to(self._folder).as_posix(), name)), None)
+            try:
+                self._found[name] = read_document(path.read_bytes(), path.name).text if path else None
+            except ReadError:
+                self._found[name] = None
+        return self._found[name]

@@ -1,6 +1,7 @@
 """Labelled questions as typed values, read from JSONL or CSV and checked line by line.
 
-Both files have one question a line with these columns; in CSV, `history`, `variants` and `quotes` hold JSON.
+Both files have one question a line with these columns; in CSV, `history`, `variants` and `quotes` hold JSON, and cells
+are parted by commas, semicolons or tabs.
 
     routing: id, question, history, strategy, transform, domain, voice, part
     qa:      id, question, history, answer, variants, quotes, strategy, transform, answerable, part
@@ -90,11 +91,15 @@ class QuestionLabel(RoutingLabel):
     @model_validator(mode="after")
     def _gold(self) -> QuestionLabel:
         if self.answerable and not self.answer:
-            raise ValueError("answer: an answerable question needs its answer")
+            raise ValueError("answer: an answerable question needs its answer; write it, or set answerable to false")
         if self.answerable and self.strategy in ("single", "multi_hop") and not self.quotes:
-            raise ValueError("quotes: an answerable question needs the quotes that answer it")
+            raise ValueError(
+                "quotes: an answerable question needs the quotes that answer it; copy them from a document"
+            )
         if not self.answerable and self.quotes:
-            raise ValueError("quotes: a question that cannot be answered has none")
+            raise ValueError(
+                "quotes: a question that cannot be answered has none; empty them, or set answerable to true"
+            )
         return self
 
 
@@ -153,15 +158,19 @@ def read_questions(path: Path) -> list[QuestionLabel]:
     return _all_or_raise(path, QuestionLabel)
 
 
-def scan(path: Path, row: type[Row]) -> Iterator[tuple[int, Row | Problem]]:
-    """(line, label or problem) for every line. Raises LabelError when the file cannot be read at all."""
+def scan(path: Path, row: type[Row], part: Part | None = None) -> Iterator[tuple[int, Row | Problem]]:
+    """(line, label or problem) for every line. part: what a row without one gets; else that is a problem.
+
+    Raises LabelError when the file cannot be read at all.
+    """
     seen: dict[str, int] = {}
-    for line, value in _values(path):
+    for line, found in rows(path):
+        value = found if isinstance(found, Problem) else _parsed(path, line, found)
         if isinstance(value, Problem):
             yield line, value
             continue
         try:
-            label = row.model_validate(value)
+            label = row.model_validate(value if part is None else {"part": part} | value)
         except ValidationError as error:
             for detail in error.errors():
                 yield line, _problem(path, line, dict(detail))
@@ -174,6 +183,34 @@ def scan(path: Path, row: type[Row]) -> Iterator[tuple[int, Row | Problem]]:
         yield line, label
 
 
+def rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
+    """(line, the row as the file has it) for every line that is not empty; a CSV row's empty cells are left out.
+
+    Raises LabelError when the file cannot be read at all.
+    """
+    text = read_text(path)
+    yield from _csv_rows(path, text) if is_csv(path) else _json_rows(path, text)
+
+
+def is_csv(path: Path) -> bool:
+    return path.suffix.lower() == ".csv"
+
+
+def read_text(path: Path) -> str:
+    """Raises LabelError."""
+    try:
+        return path.read_text("utf-8-sig")
+    except OSError as error:
+        raise LabelError(f"{path} cannot be read ({error.strerror}).", "Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise LabelError(f"{path} is not UTF-8 (byte {error.start}).", "Save it as UTF-8.") from error
+
+
+def delimiter(text: str) -> str:
+    """What parts the cells of a CSV file: spreadsheets of some countries write semicolons."""
+    return max(",;\t", key=text.split("\n", 1)[0].count)
+
+
 def _all_or_raise(path: Path, row: type[Row]) -> list[Row]:
     found = [item for _, item in scan(path, row)]
     problems = [item for item in found if isinstance(item, Problem)]
@@ -183,16 +220,6 @@ def _all_or_raise(path: Path, row: type[Row]) -> list[Row]:
     if not found:
         raise LabelError(f"{path} holds no labels.", "Write one question a line.")
     return [item for item in found if not isinstance(item, Problem)]
-
-
-def _values(path: Path) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
-    try:
-        text = path.read_text("utf-8-sig")
-    except OSError as error:
-        raise LabelError(f"{path} cannot be read ({error.strerror}).", "Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise LabelError(f"{path} is not UTF-8 (byte {error.start}).", "Save it as UTF-8.") from error
-    yield from _csv_rows(path, text) if path.suffix.lower() == ".csv" else _json_rows(path, text)
 
 
 def _json_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
@@ -212,30 +239,31 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any] | Pr
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter(text), strict=True)
+    line = 2  # a row's first line; the reader counts to its last
     try:
         for row in reader:
-            line = reader.line_num
             if None in row:
                 yield line, Problem(path, line, "more cells than the header names.", "Quote cells that hold commas.")
-                continue
-            value: dict[str, Any] = {name: cell for name, cell in row.items() if cell not in (None, "")}
-            try:
-                yield line, value | {name: json.loads(value[name]) for name in _LISTS if name in value}
-            except json.JSONDecodeError as error:
-                bad = next(name for name in _LISTS if name in value and not _is_json(value[name]))
-                hint = 'Write a JSON list, for example ["eight heads"].'
-                yield line, Problem(path, line, f"column {bad}: not JSON ({error.msg}).", hint)
+            else:
+                yield line, {name: cell for name, cell in row.items() if cell not in (None, "")}
+            line = reader.line_num + 1
     except csv.Error as error:
-        yield reader.line_num, Problem(path, reader.line_num, f"not CSV: {error}.", "Quote cells that hold quotes.")
+        yield line, Problem(path, line, f"not CSV: {error}.", "Quote cells that hold quotes.")
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except json.JSONDecodeError:
-        return False
-    return True
+def _parsed(path: Path, line: int, row: dict[str, Any]) -> dict[str, Any] | Problem:
+    """A row's values; in CSV the lists among them are JSON."""
+    if not is_csv(path):
+        return row
+    value = dict(row)
+    for name in _LISTS:
+        try:
+            value |= {name: json.loads(row[name])} if name in row else {}
+        except json.JSONDecodeError as error:
+            hint = 'Write a JSON list, for example ["eight heads"].'
+            return Problem(path, line, f"column {name}: not JSON ({error.msg}).", hint)
+    return value
 
 
 def _problem(path: Path, line: int, detail: dict[str, Any]) -> Problem:
@@ -243,7 +271,8 @@ def _problem(path: Path, line: int, detail: dict[str, Any]) -> Problem:
     column = ".".join(str(item) for item in place)
     kind, message = detail["type"], str(detail["msg"])
     if kind == "missing":
-        return Problem(path, line, f"column {column}: missing.", "Add it.")
+        hint = "Add it, or have `python -m optimize labels split` do so." if column == "part" else "Add it."
+        return Problem(path, line, f"column {column}: missing.", hint)
     if kind == "extra_forbidden":
         return Problem(path, line, f"column {column}: unknown.", "Remove it, or correct its name.")
     if kind == "literal_error":

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from optimize import cli
 from optimize.plan import BUDGETS, STAGES, TYPICAL, estimate, fitted
+from optimize.shell import FAILED
 from program.artifact import Artifact, save
 from program.errors import ArtifactError
 from tests.optimize_library import labels, run, script
@@ -19,7 +20,7 @@ RUNNER = CliRunner()
 
 
 def test_help_teaches_with_examples() -> None:
-    for command in ([], ["compare"], ["eval"], ["labels", "check"]):
+    for command in ([], ["compare"], ["eval"], ["labels", "check"], ["labels", "split"]):
         result = RUNNER.invoke(cli.app, [*command, "--help"])
         assert result.exit_code == 0
         assert "python -m optimize" in result.stdout
@@ -30,14 +31,14 @@ def test_labels_check_says_where_and_exits_with_1(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     result = RUNNER.invoke(cli.app, ["labels", "check", str(tmp_path / "labels"), "--corpus", str(corpus)])
-    assert result.exit_code == cli.FAILED
+    assert result.exit_code == FAILED
     assert f"{tmp_path / 'labels' / 'qa.jsonl'}:1: column quotes.0: there is no document 'badger.md'" in result.stdout
     assert "no_retrieval" in result.stdout
 
 
 def test_a_missing_folder_is_one_sentence(tmp_path: Path) -> None:
     result = RUNNER.invoke(cli.app, ["--labels", str(tmp_path / "none"), "--yes"])
-    assert result.exit_code == cli.FAILED
+    assert result.exit_code == FAILED
     assert "neither routing.jsonl nor routing.csv" in result.stderr
     assert "Traceback" not in result.output
 

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from optimize.check import balance, check
-from optimize.labels import QuestionLabel, read_labels, read_questions, read_routing
+from optimize.check import PARTS, balance, check, thin
+from optimize.gold import Documents
+from optimize.labels import Problem, QuestionLabel, RoutingLabel, read_labels, read_questions, read_routing
 from program.errors import LabelError
+from program.retrieval.encoders import load_encoder
+from program.settings import settings_from
+from tests.fakes import HashEncoder
 
 ROUTE = {"id": "r1", "question": "What is LoRA?", "strategy": "single", "transform": "clear", "part": "train"}
 GOLD = {
@@ -96,11 +100,17 @@ def test_a_missing_file_says_which(tmp_path: Path) -> None:
         read_labels(tmp_path)
 
 
+def problems_of(*files: Path, corpus_folder: Path, encoder: HashEncoder | None = None) -> list[Problem]:
+    _, found = check(files, Documents(corpus_folder), encoder)
+    return [problem for item in found for problem in item.problems]
+
+
 def test_sound_labels_have_no_problems(tmp_path: Path) -> None:
     files = [write(tmp_path / "qa.jsonl", GOLD), write(tmp_path / "routing.jsonl", ROUTE)]
-    problems, labels = check(files, corpus(tmp_path / "corpus"))
-    assert problems == []
-    assert balance(labels[files[1]])[0] == ("clear", "1", "0", "0", "1")
+    rows, found = check(files, Documents(corpus(tmp_path / "corpus")), HashEncoder())
+    assert [item.problems for item in found] == [[]] * 6
+    assert [item.tried for item in found] == [2, 1, 1, 2, 1, 2]
+    assert balance([rows[1].label])[0] == ("clear", "1", "0", "0", "1")
 
 
 @pytest.mark.parametrize(
@@ -110,23 +120,74 @@ def test_sound_labels_have_no_problems(tmp_path: Path) -> None:
         ({"quotes": [{"document": "gpt.md", "quote": "Anything."}]}, "there is no document 'gpt.md'"),
         ({"answer": "24 heads"}, "column answer: 24 stands in no quote"),
         ({"question": "what is  LoRA", "part": "dev"}, "stands in line 1 too, in part test"),
+        ({"part": "dev"}, "column quotes: share a passage with line 1 of part test (this one is in dev)"),
     ],
 )
 def test_check_finds_gold_that_does_not_stand(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     first = {**GOLD, "id": "q0", "question": "What is LoRA?"}
     path = write(tmp_path / "qa.jsonl", first, {**GOLD, **change})
-    problems, _ = check([path], corpus(tmp_path / "corpus"))
+    problems = problems_of(path, corpus_folder=corpus(tmp_path / "corpus"))
     assert {problem.line for problem in problems} == {2}
     assert any(said in str(problem) for problem in problems)
+    assert all(problem.hint for problem in problems)
 
 
+def test_overlapping_gold_is_found_in_any_length_and_typesetting(tmp_path: Path) -> None:
+    longer = {"document": "bert.md", "quote": "has 16 attention\nheads. It is large."}
+    other = {**GOLD, "id": "q2", "question": "Is BERT large?", "answer": "yes", "quotes": [longer], "part": "train"}
+    path = write(tmp_path / "qa.jsonl", GOLD, other)
+    (problem,) = problems_of(path, corpus_folder=corpus(tmp_path / "corpus"))
+    assert "share a passage with line 1 of part test" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("second", "part", "tied"),
+    [
+        ("In the ImageNet contest, which top-5 error had ResNet?", "dev", True),
+        ("In the ImageNet contest, which top-5 error had VGG?", "dev", False),  # each names its own
+        ("In the ImageNet contest, which top-5 error had ResNet?", "train", False),  # one part
+        ("Which metric ranks retrieval results?", "dev", False),
+    ],
+)
+def test_a_paraphrase_may_not_be_in_two_parts(tmp_path: Path, second: str, part: str, tied: bool) -> None:
+    first = {**ROUTE, "question": "Which top-5 error had ResNet in the ImageNet contest?"}
+    path = write(tmp_path / "routing.jsonl", first, {**ROUTE, "id": "r2", "question": second, "part": part})
+    problems = problems_of(path, corpus_folder=corpus(tmp_path / "corpus"), encoder=HashEncoder())
+    assert [("asks the same as line 1 of part train" in problem.message) for problem in problems] == [True] * tied
+
+
+def test_a_paraphrase_in_another_file_is_found_too(tmp_path: Path) -> None:
+    routing = write(tmp_path / "routing.jsonl", {**ROUTE, "question": "BERT-large: how many heads does it have?"})
+    qa = write(tmp_path / "qa.jsonl", {**GOLD, "question": "How many heads does it have, BERT-large?"})
+    found = problems_of(routing, qa, corpus_folder=corpus(tmp_path / "corpus"), encoder=HashEncoder())
+    assert any(f"{routing}:1" in str(problem) for problem in found)
+
+
+def test_classes_that_a_part_lacks_are_told_but_are_no_problem() -> None:
+    row = RoutingLabel.model_validate(ROUTE)
+    assert thin([row])[0].startswith("Part train has few of: clear 1")
+    assert "Part train has none of: vague, compound" in thin([row])[1]
+    assert thin([row])[2:] == ["No question is in part dev.", "No question is in part test."]
+    assert thin([QuestionLabel.model_validate(GOLD)])[-1] == "Part test has few of: clear 1."
+
+
+def test_csv_problems_name_the_row_s_first_line_and_semicolons_part_cells(tmp_path: Path) -> None:
+    path = tmp_path / "routing.csv"
+    rows = ['a;"What is\nLoRA?";single;clear;train', "b;What is Adam?;singel;clear;train"]
+    path.write_text("\n".join(["id;question;strategy;transform;part", *rows]) + "\n")
+    (problem,) = problems_of(path, corpus_folder=corpus(tmp_path / "corpus"))
+    assert str(problem).startswith(f"{path}:4: column strategy: 'singel' is none of the choices. Write")
+
+
+@pytest.mark.e2e
 def test_shipped_labels_are_sound() -> None:
     folder = Path(__file__).parent.parent / "data"
-    problems, labels = check(sorted((folder / "labeled").glob("*.jsonl")), folder / "corpus")
-    assert [str(problem) for problem in problems] == []
-    counts = {path.name: len(found) for path, found in labels.items()}
-    assert counts["routing.jsonl"] >= 150
-    assert counts["qa.jsonl"] >= 40
-    for found in labels.values():
-        assert {label.part for label in found} == {"train", "dev", "test"}
-    assert all(isinstance(label, QuestionLabel) for label in labels[folder / "labeled" / "qa.jsonl"])
+    files = sorted((folder / "labeled").glob("*.jsonl"))
+    rows, found = check(files, Documents(folder / "corpus"), load_encoder(settings_from(None)))
+    assert [str(problem) for item in found for problem in item.problems] == []
+    qa = [row.label for row in rows if isinstance(row.label, QuestionLabel)]
+    routing = [row.label for row in rows if not isinstance(row.label, QuestionLabel)]
+    assert thin(routing) == []
+    assert {(label.label, part) for label in qa for part in PARTS} == {(label.label, label.part) for label in qa}, (
+        "every class of qa.jsonl is in every part"
+    )

@@ -1,0 +1,125 @@
+"""`python -m optimize labels`: check label files, and give questions their parts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from optimize.shell import FAILED, JsonOption, failures, labels_folder, print_json, say
+from program.errors import LabelError, WeightsError
+
+if TYPE_CHECKING:
+    from optimize.gold import Documents
+    from program.retrieval.encoders import Encoder
+
+labels_app = typer.Typer(help="Check label files, and split them.", no_args_is_help=True, rich_markup_mode=None)
+
+PlacesArgument = Annotated[list[Path] | None, typer.Argument(metavar="[DIR|FILES]", help="Else data/labeled.")]
+CorpusOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The documents that quotes must stand in; else data/corpus.")
+]
+
+
+@labels_app.command("check")
+def check_labels(places: PlacesArgument = None, corpus: CorpusOption = None, as_json: JsonOption = False) -> None:
+    """Check label files: columns, ids, quotes, figures, and that no part knows another one's questions.
+
+    Every problem is one line: file, line, column, what is wrong, how to mend it. Exit code 1 when there is any.
+    Two questions ask the same when the encoder finds them alike (cosine 0.85 with MiniLM) and neither or only one of
+    them names something that the other does not.
+
+    \b
+    Examples:
+      python -m optimize labels check
+      python -m optimize labels check my/qa.csv --corpus my/documents
+    """
+    with failures():
+        from optimize import check
+        from program import terminal
+
+        files = check.label_files(places or [labels_folder(None)])
+        documents, encoder = _documents(corpus), _encoder()
+        sound, found = check.check(files, documents, encoder)
+        problems = sorted({p for item in found for p in item.problems}, key=lambda p: (str(p.path), p.line))
+        labels = {path: [row.label for row in sound if row.path == path] for path in files}
+        advice = {path: check.thin(chosen) for path, chosen in labels.items()}
+        if as_json:
+            print_json(
+                {
+                    "problems": [asdict(problem) | {"path": str(problem.path)} for problem in problems],
+                    "checks": {item.check: {"tried": item.tried, "problems": len(item.problems)} for item in found},
+                    "counts": {str(path): len(chosen) for path, chosen in labels.items()},
+                    "advice": {str(path): lines for path, lines in advice.items()},
+                }
+            )
+        else:
+            for path, chosen in labels.items():
+                print(f"{terminal.plain(path)}: {len(chosen)} labels")
+                terminal.print_table(("class", "train", "dev", "test", "in all"), check.balance(chosen))
+                for line in advice[path]:
+                    print(line)
+            rows = [(item.check, str(item.tried), str(len(item.problems)), item.note) for item in found]
+            terminal.print_table(("check", "tried", "problems", ""), rows)
+            for problem in problems:
+                print(terminal.plain(problem))
+        say(f"{len(problems)} problems in {len(files)} files.")
+        if problems:
+            raise typer.Exit(FAILED)
+
+
+@labels_app.command("split")
+def split_labels(
+    places: PlacesArgument = None,
+    corpus: CorpusOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
+) -> None:
+    """Give every question that has no part one: train 50%, dev 20%, test 30% of every class.
+
+    Questions that ask the same in other words, or whose gold is the same passage, come into one part, also across
+    files. Parts that are there stay, and the files stay as they are apart from that column.
+
+    \b
+    Example:
+      python -m optimize labels split my/labels --corpus my/documents
+    """
+    with failures():
+        from optimize import check, split
+        from optimize.leakage import same_gold, same_meaning, same_words
+        from program import terminal
+
+        files = check.label_files(places or [labels_folder(None)])
+        rows, problems = check.read(files, part="train")
+        if problems:
+            raise LabelError(str(problems[0]), f"{len(problems)} problems: run `python -m optimize labels check`.")
+        standing = [part for path in files for part in split.standing_parts(path)]
+        encoder = _encoder()
+        ties = [*same_words(rows), *same_gold(rows, _documents(corpus))]
+        ties += same_meaning(rows, encoder) if encoder else []
+        parts = split.assign(rows, standing, ties, seed)
+        for path in files:
+            split.write_parts(path, [part for row, part in zip(rows, parts, strict=True) if row.path == path])
+            chosen = [row.label for row in check.read([path])[0]]
+            print(f"{terminal.plain(path)}: {len(chosen)} labels")
+            terminal.print_table(("class", "train", "dev", "test", "in all"), check.balance(chosen))
+        say(f"{standing.count(None)} questions got their part.")
+
+
+def _documents(corpus: Path | None) -> Documents:
+    from optimize.gold import Documents
+    from program.settings import shipped
+
+    return Documents(corpus or shipped("data/corpus"))
+
+
+def _encoder() -> Encoder | None:
+    from program.retrieval.encoders import load_encoder
+    from program.settings import settings_from
+
+    try:
+        return load_encoder(settings_from(None))
+    except WeightsError as error:
+        say(f"{error} Paraphrases are not looked for.")
+        return None

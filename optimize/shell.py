@@ -1,0 +1,46 @@
+"""What the commands of `python -m optimize` share: where labels lie, what goes where, and how failures end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from program.errors import ProgramError
+
+FAILED = 1
+DEFAULT_LABELS = "data/labeled"
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def labels_folder(given: Path | None) -> Path:
+    from program.settings import shipped
+
+    return given or shipped(DEFAULT_LABELS)
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Failures raised on purpose as one sentence and an exit code."""
+    try:
+        yield
+    except ProgramError as error:
+        say(str(error))
+        raise typer.Exit(FAILED) from error
+    except KeyboardInterrupt:
+        say("Interrupted. Run the same command again to go on.")
+        raise typer.Exit(130) from None
