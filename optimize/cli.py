@@ -7,6 +7,8 @@ the labels are unsound, 2 wrong use, 3 the compiled program was no better and wa
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,7 +20,7 @@ from optimize.shell import JsonOption, failures, labels_folder, print_json, say
 from program.errors import ArtifactError, LabelError
 
 if TYPE_CHECKING:
-    from optimize.labels import QuestionLabel
+    from optimize.labels import QuestionLabel, RoutingLabel
     from optimize.plan import Budget, Line
     from optimize.run import Outcome, Run
     from program.artifact import Artifact
@@ -175,6 +177,10 @@ def compare(
 @app.command("eval")
 def evaluate(
     part: Annotated[Literal["train", "dev", "test"], typer.Option(help="Which part of the labels is asked.")] = "test",
+    of: Annotated[
+        Literal["answers", "routing", "retrieval"],
+        typer.Option(help="What is measured: whole answers, or one station of the program on its own."),
+    ] = "answers",
     limit: Annotated[int, typer.Option(min=0, help="Ask a stratified sample of so many; 0 asks all.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of the sample and the intervals.")] = 0,
     as_json: JsonOption = False,
@@ -182,39 +188,90 @@ def evaluate(
     index: IndexOption = None,
     artifact: ArtifactOption = None,
 ) -> None:
-    """Ask the compiled program labelled questions: right answers, citations, refusals, recall, MRR, and cost per route.
+    """Ask the compiled program labelled questions, and score what it does.
+
+    answers: right answers, citations, refusals, recall, MRR, and cost per route. routing: accuracy and F1 of the head,
+    of the language model, and of both together. retrieval: recall@5 and all-gold@10 by nearness alone (dense), by the
+    program's search with the question as it is, and with the queries of the question's own transform.
 
     \b
     Examples:
       python -m optimize eval
       python -m optimize eval --part dev --limit 10 --json
+      python -m optimize eval --of routing --part dev
     """
     with failures():
-        from optimize import evaluate as evaluation
-        from optimize.labels import QUESTIONS, find, read_questions
-        from optimize.progress import Stages
-        from optimize.report import score_rows
-        from program import terminal
+        from optimize.evaluate import sample
+        from optimize.labels import QUESTIONS, ROUTING, find, read_questions, read_routing
 
-        questions = [x for x in read_questions(find(labels_folder(labels), QUESTIONS)) if x.part == part]
-        if not questions:
-            raise LabelError(f"No question is in part {part}.", "Choose another --part.")
-        chosen: list[QuestionLabel] = evaluation.sample(questions, limit or len(questions), seed)
-        program = _load(artifact, index)
-        stages = Stages()
-        with stages.running(), stages.stage(f"Asking the {part} part", len(chosen)) as step:
-            records = evaluation.run_over(program, chosen, step)
-        summary, costs = evaluation.summary(records, seed), evaluation.cost_per_route(records)
-        if as_json:
-            print_json(
-                {"part": part, "summary": summary, "cost_per_route": costs, "records": evaluation.to_json(records)}
-            )
-            return
-        terminal.print_table(("score", f"{part} part, {len(records)} questions"), score_rows({"": summary}))
-        terminal.print_table(
-            ("route", "questions", "right", "calls", "tokens", "seconds"),
-            [(route, *cost.values()) for route, cost in costs.items()],
+        folder = labels_folder(labels)
+        read: Sequence[RoutingLabel] = (
+            read_routing(find(folder, ROUTING)) if of == "routing" else read_questions(find(folder, QUESTIONS))
         )
+        asked = [label for label in read if label.part == part]
+        if not asked:
+            raise LabelError(f"No question is in part {part}.", "Choose another --part.")
+        _EVALUATIONS[of](_load(artifact, index), sample(asked, limit or len(asked), seed), part, seed, as_json)
+
+
+def _evaluate_answers(program: AdaptiveRAG, asked: list[QuestionLabel], part: str, seed: int, as_json: bool) -> None:
+    from optimize import evaluate as evaluation
+    from optimize.report import score_rows
+    from program import terminal
+
+    with _asking(part, len(asked)) as step:
+        records = evaluation.run_over(program, asked, step)
+    summary, costs = evaluation.summary(records, seed), evaluation.cost_per_route(records)
+    if as_json:
+        records_json = evaluation.to_json(records)
+        print_json({"part": part, "summary": summary, "cost_per_route": costs, "records": records_json})
+        return
+    terminal.print_table(("score", f"{part} part, {len(records)} questions"), score_rows({"": summary}))
+    terminal.print_table(
+        ("route", "questions", "right", "calls", "tokens", "seconds"),
+        [(route, *cost.values()) for route, cost in costs.items()],
+    )
+
+
+def _evaluate_routing(program: AdaptiveRAG, asked: list[RoutingLabel], part: str, _seed: int, as_json: bool) -> None:
+    from optimize import stations
+    from program import terminal
+
+    with _asking(part, len(asked)) as step:
+        routed = stations.routing(program, asked, step)
+    if as_json:
+        print_json({"part": part, **asdict(routed)})
+        return
+    terminal.print_table((f"{part} part, {len(routed.gold)} questions", *routed.given), routed.rows())
+
+
+def _evaluate_retrieval(program: AdaptiveRAG, asked: list[QuestionLabel], part: str, _seed: int, as_json: bool) -> None:
+    from optimize import stations
+    from program import terminal
+
+    with _asking(part, sum(bool(label.quotes) for label in asked)) as step:
+        found = stations.retrieval(program, asked, step)
+    if as_json:
+        print_json({"part": part, "ranks": {item.label.id: item.ranks for item in found}})
+        return
+    print(f"{part} part: recall@{stations.RECALL_AT} / all-gold@{stations.ALL_GOLD_AT}")
+    terminal.print_table(("class", "questions", *stations.WAYS), stations.retrieval_rows(found))
+
+
+_EVALUATIONS: Mapping[str, Callable[[AdaptiveRAG, list[Any], str, int, bool], None]] = {
+    "answers": _evaluate_answers,
+    "routing": _evaluate_routing,
+    "retrieval": _evaluate_retrieval,
+}
+
+
+@contextmanager
+def _asking(part: str, n: int) -> Iterator[Callable[[], None]]:
+    from optimize.progress import Stages
+
+    stages = Stages()
+    with stages.running(), stages.stage(f"Asking the {part} part", n) as step:
+        yield step
 
 
 def _prepare(

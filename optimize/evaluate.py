@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from optimize.gold import gold_ranks, quotes_in_texts
-from optimize.labels import QuestionLabel
+from optimize.labels import QuestionLabel, RoutingLabel
 from optimize.metrics import (
     Interval,
     all_gold,
@@ -26,6 +26,8 @@ from program.params import Params, SearchParams
 from program.pipeline import AdaptiveRAG
 from program.retrieval.retriever import Retrieval, Retriever
 from program.types import Answer, Query
+
+Label = TypeVar("Label", bound=RoutingLabel)
 
 CHUNKS, TOKENS = 6, 1200  # what counts as the final evidence, at most
 
@@ -129,11 +131,12 @@ def is_right(label: QuestionLabel, answer: Answer) -> bool:
     return not answer.refused and answer_is_right(answer.text, label.answers)
 
 
-def sample(labels: Sequence[QuestionLabel], n: int, seed: int) -> list[QuestionLabel]:
+def sample(labels: Sequence[Label], n: int, seed: int) -> list[Label]:
     """n questions, every kind (route, answerable or not, follow-up or not) in turn, in a seeded order."""
-    kinds: dict[tuple[str, bool, bool], list[QuestionLabel]] = {}
+    kinds: dict[tuple[str, bool, bool], list[Label]] = {}
     for label in labels:
-        kinds.setdefault((label.label, label.answerable, bool(label.history)), []).append(label)
+        answerable = label.answerable if isinstance(label, QuestionLabel) else True
+        kinds.setdefault((label.label, answerable, bool(label.history)), []).append(label)
     dice = random.Random(seed)
     for group in kinds.values():
         dice.shuffle(group)

@@ -121,20 +121,22 @@ class Run:
         weights = {*tried, program.params.title_weight}
         asked: dict[str, str] = {}
         cases: list[Case] = []
-        left = self.budget.queries if self.speaks else 0
+        library = library_of(program)
+        wordy = [x for x in chosen if x.history or x.label in ("vague", "compound", "broad", "needs_context")]
+        written = evaluate.sample(wordy, self.budget.queries if self.speaks else 0, self.seed)
+        ids = {label.id for label in written}
         with self.stages.stage("Queries and candidates", len(chosen)) as step:
             for label in chosen:
                 question, queries = label.question, [Query(label.question, label.question)]
-                if left > 0 and (label.history or label.label in ("vague", "compound", "broad", "needs_context")):
-                    left -= 1
-                    question, queries = self._written(label)
+                if label.id in ids:
+                    question, queries = self._written(label, library)
                 asked[label.id] = question
                 if label.strategy in ("single", "multi_hop"):
                     cases.append(take_case(program.retriever, label, question, queries, sorted(weights)))
                 step()
         return asked, cases
 
-    def _written(self, label: QuestionLabel) -> tuple[str, list[Query]]:
+    def _written(self, label: QuestionLabel, library: str) -> tuple[str, list[Query]]:
         """The question folded and transformed by the uncompiled program, so that tuning depends on no later stage."""
 
         def work() -> dict[str, Any]:
@@ -150,7 +152,8 @@ class Run:
                     made = [Query(question, question)]
             return {"asked": question, "queries": [[q.text, q.against, q.dense] for q in made]}
 
-        found = self.journal.once("queries", [label.question, label.transform, label.model_dump()["history"]], work)
+        inputs = [label.question, label.transform, label.model_dump()["history"], library]
+        found = self.journal.once("queries", inputs, work)
         return found["asked"], [Query(*query) for query in found["queries"]]
 
     def _tune(self, program: AdaptiveRAG, cases: Sequence[Case]) -> Params:

@@ -152,6 +152,11 @@ class AdaptiveRAG(dspy.Module):
     def _by_need(self) -> list[tuple[str, dspy.Predict]]:
         return sorted(self.named_predictors(), key=lambda pair: pair[0] not in (_ALWAYS_NEEDED, "router.decide"))
 
+    @property
+    def speaks(self) -> bool:
+        """Whether there is a language model to ask; it may still fail."""
+        return self._connect is not None
+
     def language_model(self) -> dspy.LM:
         """The language model, connected at the first call. Raises LanguageModelError or WeightsError."""
         if self._connect is None:
