@@ -24,20 +24,28 @@ CorpusOption = Annotated[
 
 
 @labels_app.command("check")
-def check_labels(places: PlacesArgument = None, corpus: CorpusOption = None, as_json: JsonOption = False) -> None:
+def check_labels(
+    places: PlacesArgument = None,
+    corpus: CorpusOption = None,
+    nearest: Annotated[
+        int, typer.Option(min=0, help="Also list so many pairs of different parts that are most alike, to be read.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
     """Check label files: columns, ids, quotes, figures, and that no part knows another one's questions.
 
     Every problem is one line: file, line, column, what is wrong, how to mend it. Exit code 1 when there is any.
-    Two questions ask the same when the encoder finds them alike (cosine 0.85 with MiniLM) and neither or only one of
+    Two questions ask the same when the encoder finds them alike (cosine 0.8 with MiniLM) and neither or only one of
     them names something that the other does not.
 
     \b
     Examples:
       python -m optimize labels check
       python -m optimize labels check my/qa.csv --corpus my/documents
+      python -m optimize labels check --nearest 40
     """
     with failures():
-        from optimize import check
+        from optimize import check, leakage
         from program import terminal
 
         files = check.label_files(places or [labels_folder(None)])
@@ -46,6 +54,7 @@ def check_labels(places: PlacesArgument = None, corpus: CorpusOption = None, as_
         problems = sorted({p for item in found for p in item.problems}, key=lambda p: (str(p.path), p.line))
         labels = {path: [row.label for row in sound if row.path == path] for path in files}
         advice = {path: check.thin(chosen) for path, chosen in labels.items()}
+        pairs = leakage.nearest(sound, encoder, nearest) if encoder else []
         if as_json:
             print_json(
                 {
@@ -53,6 +62,10 @@ def check_labels(places: PlacesArgument = None, corpus: CorpusOption = None, as_
                     "checks": {item.check: {"tried": item.tried, "problems": len(item.problems)} for item in found},
                     "counts": {str(path): len(chosen) for path, chosen in labels.items()},
                     "advice": {str(path): lines for path, lines in advice.items()},
+                    "nearest": [
+                        {"likeness": tie.likeness, "ids": [sound[place].label.id for place in (tie.first, tie.second)]}
+                        for tie in pairs
+                    ],
                 }
             )
         else:
@@ -63,6 +76,10 @@ def check_labels(places: PlacesArgument = None, corpus: CorpusOption = None, as_
                     print(line)
             rows = [(item.check, str(item.tried), str(len(item.problems)), item.note) for item in found]
             terminal.print_table(("check", "tried", "problems", ""), rows)
+            if pairs:
+                both = [(tie.likeness or 0.0, sound[tie.first], sound[tie.second]) for tie in pairs]
+                cells = [(f"{near:.2f}", *(f"{row.label.id} {row.asked}" for row in two)) for near, *two in both]
+                terminal.print_table(("alike", "question", "question in another part"), cells)
             for problem in problems:
                 print(terminal.plain(problem))
         say(f"{len(problems)} problems in {len(files)} files.")

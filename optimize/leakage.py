@@ -19,7 +19,7 @@ from program.ingest.quotes import find_quote
 from program.retrieval.encoders import Encoder
 from program.words import content_words, names, numbers
 
-PARAPHRASE = 0.85  # cosine (MiniLM) from which two questions are held to ask the same; see data/labeled/README.md
+PARAPHRASE = 0.8  # cosine (MiniLM) from which two questions are held to ask the same; see data/labeled/README.md
 BLOCK = 1024  # questions compared with all others at once
 
 
@@ -81,6 +81,26 @@ def same_meaning(rows: Sequence[Row], encoder: Encoder, bar: float = PARAPHRASE)
             first, second = begin + int(i), int(j)
             if first < second and not _of_different_things(rows[first].asked, rows[second].asked):
                 yield Tie(first, second, "question", float(likeness[i, j]))
+
+
+def nearest(rows: Sequence[Row], encoder: Encoder, n: int) -> list[Tie]:
+    """The n pairs in different parts that are most alike, alikest first: those to read, for no bar finds all that ask
+    the same."""
+    if not rows or not n:
+        return []
+    vectors = encoder.encode([row.asked for row in rows])
+    parts = np.array([row.label.part for row in rows])
+    best: list[Tie] = []
+    for begin in range(0, len(rows), BLOCK):
+        likeness = vectors[begin : begin + BLOCK] @ vectors.T
+        places = np.arange(begin, begin + len(likeness))
+        later = (np.arange(len(rows)) > places[:, None]) & (parts[places][:, None] != parts)
+        likeness = np.where(later, likeness, -1.0)
+        for flat in np.argsort(-likeness, axis=None)[:n]:
+            i, j = divmod(int(flat), len(rows))
+            best.append(Tie(begin + i, j, "question", float(likeness[i, j])))
+    best = [tie for tie in best if tie.likeness is not None and tie.likeness > -1.0]
+    return sorted(best, key=lambda tie: -(tie.likeness or 0.0))[:n]
 
 
 def across_parts(rows: Sequence[Row], ties: Sequence[Tie]) -> list[Tie]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from program.words import content_words, coverage, numbers
+from program.words import NEGATION, content_words, coverage, numbers
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 _LONG = 5  # content words from which an answer may be given in other words
@@ -62,7 +62,8 @@ def answer_is_right(text: str, answers: Sequence[str]) -> bool:
     """Whether a text gives one of the accepted answers. Facts joined by `;` must all be there.
 
     A fact is there when its words follow each other in the text, or when all its figures and content words are
-    there in any order (for one of five or more content words, all figures and 60% of the words).
+    there in any order (for one of five or more content words, all figures and 60% of the words); where it denies
+    something ("no gain"), the text must deny something too.
     """
     return any(all(_states(text, fact) for fact in answer.split(";") if fact.strip()) for answer in answers if answer)
 
@@ -114,5 +115,7 @@ def _states(text: str, fact: str) -> bool:
     if any(given[i : i + len(wanted)] == wanted for i in range(len(given) - len(wanted) + 1)):
         return True
     if not content_words(fact) or numbers(fact) - numbers(text):
+        return False
+    if NEGATION.search(fact) and not NEGATION.search(text):
         return False
     return coverage(fact, text) >= (_SHARE if len(content_words(fact)) >= _LONG else 1.0)

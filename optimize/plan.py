@@ -63,6 +63,11 @@ class Speed:
 TYPICAL = Speed(read=63.0, write=12.0)
 
 
+#: Seconds on two cores, for one question: to search for its candidates with every title weight, to replay it in one trial
+#: of every study, and to read its evidence once more.
+SEARCH, REPLAY, REREAD = 0.2, 0.0025, 0.26
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One stage of the plan: language-model calls, at most, and seconds."""
@@ -96,7 +101,8 @@ def estimate(
 ) -> list[Line]:
     """The plan, from label counts alone; real runs stay under the calls. speed: None without a language model."""
     if speed is None:
-        made = [("router head", "head", 30.0), ("retrieval and ranking", "tune", 60.0), ("bars", "thresholds", 10.0)]
+        tuning, bars = 15 + _tuning(labels, budget), REREAD * _counts(labels)["tuned"]
+        made = [("router head", "head", 30.0), ("retrieval and ranking", "tune", tuning), ("bars", "thresholds", bars)]
         asked_of_both = [("before and after", "", 60.0)]
         return [Line(name, 0, seconds) for name, stage, seconds in made + asked_of_both if stage in (*stages, "")]
     small, query, grade, answer = (speed.seconds(*shape) for shape in ((45, 8), (70, 30), (300, 22), (480, 60)))
@@ -108,15 +114,14 @@ def estimate(
         written = min(budget.queries, _counts(labels)["queries"])
         lines.append(Line("queries for tuning", written, written * query))
     if "tune" in stages:
-        lines.append(Line("retrieval and ranking", 0, 20 + 0.15 * budget.trials))
+        lines.append(Line("retrieval and ranking", 0, 15 + _tuning(labels, budget)))
     if "compile" in stages:
         shapes = {"router.decide": small, "synthesizer.answer": answer, "grader.grade": grade, "grader.next_hop": grade}
         for name, calls in _compile_calls(labels, budget, optimizer).items():
             lines.append(Line(f"examples of {name}", calls, calls * shapes.get(name, query)))
     if "thresholds" in stages:
-        lines.append(
-            Line("bars", budget.router_calls + budget.claims, budget.router_calls * small + budget.claims * answer)
-        )
+        asking = budget.router_calls * small + budget.claims * answer
+        lines.append(Line("bars", budget.router_calls + budget.claims, asking + REREAD * _counts(labels)["tuned"]))
     parts = {part: sum(q.part == part for q in labels.questions) for part in ("dev", "test")}
     for part, most in (("dev", budget.dev), ("test", budget.test)):
         n = 2 * min(most, parts[part])
@@ -166,6 +171,11 @@ def _compile_calls(labels: Labels, budget: Budget, optimizer: OptimizerName) -> 
     return found
 
 
+def _tuning(labels: Labels, budget: Budget) -> float:
+    """Seconds: every question is searched for once, and replayed in every trial."""
+    return _counts(labels)["tuned"] * (SEARCH + REPLAY * budget.trials)
+
+
 def _counts(labels: Labels) -> dict[str, int]:
     counts = {"routing dev": sum(x.part == "dev" and not x.history for x in labels.routing), "queries": 0}
     for name in ("clear", "vague", "compound", "broad", "needs_context", "multi_hop", "follow-up"):
@@ -173,5 +183,6 @@ def _counts(labels: Labels) -> dict[str, int]:
             chosen = [x for x in labels.questions if x.part == part and x.answerable]
             counts[f"{name} {part}"] = sum(bool(x.history) if name == "follow-up" else x.label == name for x in chosen)
     tuned = [x for x in labels.questions if x.part != "test"]
+    counts["tuned"] = len(tuned)
     counts["queries"] = sum((x.strategy == "single" and x.transform != "clear") + bool(x.history) for x in tuned)
     return counts

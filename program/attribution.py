@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from program.retrieval.encoders import Encoder
 from program.types import Citation, Claim, Evidence
-from program.words import content_words, coverage, names, numbers
+from program.words import NEGATION, content_words, coverage, names, numbers
 
 #: `[1]` as asked for, and as models write it nevertheless: `[1, 2]`, `[^1]`, `[Passage 1]`, `【1†source】`.
 _MARK = re.compile(
     r"\s*[\[【]\s*(?:\^|passages?\s+|sources?\s+)?(\d{1,9}(?:\s*[,;]\s*\d{1,9})*)(?:†[^\]】]*)?\s*[\]】]", re.IGNORECASE
 )
 _ANY_MARK = re.compile(rf"{_MARK.pattern}|\s*[\[【][\d,;\s–-]*[\]】]", re.IGNORECASE)
-_NEGATION = re.compile(r"\b(?:not|no|never|none|neither|nor|without|cannot)\b|n['’]t\b", re.IGNORECASE)
 _TURNED = 0.5  # a claim that denies what the passage says, or says what it denies
 _STOPS = (".", "!", "?", "。", "！", "？")
 _FOREIGN_NUMBER = 0.2  # what is left of the support of a claim with a figure from nowhere
@@ -125,9 +124,9 @@ class Attribution:
 
     def _turned(self, text: str, window: _Window) -> bool:
         """Whether only the claim is negated, or only what the window says with the claim's own words is."""
-        denied = [window.text[match.end() :].split()[:2] for match in _NEGATION.finditer(window.text)]
-        if _NEGATION.search(text):
-            return not denied and not _NEGATION.search(self._question)
+        denied = [window.text[match.end() :].split()[:2] for match in NEGATION.finditer(window.text)]
+        if NEGATION.search(text):
+            return not denied and not NEGATION.search(self._question)
         said = content_words(text)
         return any(words and (about := content_words(" ".join(words))) and about <= said for words in denied)
 

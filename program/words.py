@@ -19,6 +19,7 @@ _FIGURES = {
     )
 }  # fmt: skip
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][a-z]+)?\d*|\w")
+NEGATION = re.compile(r"\b(?:not|no|never|none|neither|nor|without|cannot)\b|n['’]t\b", re.IGNORECASE)
 _CJK = re.compile(r"[぀-ヿ㐀-鿿豈-﫿가-힯]")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"\b(?:[A-Z][\w-]*[A-Z0-9][\w-]*|[A-Z][a-z]\w+)")

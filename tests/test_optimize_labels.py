@@ -9,6 +9,7 @@ import pytest
 from optimize.check import PARTS, balance, check, thin
 from optimize.gold import Documents
 from optimize.labels import Problem, QuestionLabel, RoutingLabel, read_labels, read_questions, read_routing
+from optimize.leakage import Row, nearest
 from program.errors import LabelError
 from program.retrieval.encoders import load_encoder
 from program.settings import settings_from
@@ -161,6 +162,23 @@ def test_a_paraphrase_in_another_file_is_found_too(tmp_path: Path) -> None:
     qa = write(tmp_path / "qa.jsonl", {**GOLD, "question": "How many heads does it have, BERT-large?"})
     found = problems_of(routing, qa, corpus_folder=corpus(tmp_path / "corpus"), encoder=HashEncoder())
     assert any(f"{routing}:1" in str(problem) for problem in found)
+
+
+def test_the_most_alike_pairs_of_two_parts_are_listed_alikest_first() -> None:
+    def row(place: int, question: str, part: str) -> Row:
+        values = {**ROUTE, "id": f"r{place}", "question": question, "part": part}
+        return Row(Path("routing.jsonl"), place, RoutingLabel.model_validate(values))
+
+    rows = [
+        row(0, "Who wrote the Adam paper?", "train"),
+        row(1, "Who wrote the Adam paper then?", "train"),  # alikest, but in the same part
+        row(2, "Who wrote the LoRA paper?", "test"),
+        row(3, "How do tides arise?", "dev"),
+    ]
+    pairs = nearest(rows, HashEncoder(), 2)
+    assert [(tie.first, tie.second) for tie in pairs] == [(0, 2), (1, 2)]
+    assert len(nearest(rows, HashEncoder(), 100)) == 5
+    assert nearest(rows, HashEncoder(), 0) == []
 
 
 def test_classes_that_a_part_lacks_are_told_but_are_no_problem() -> None:

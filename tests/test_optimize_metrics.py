@@ -42,6 +42,9 @@ def test_ranks_of_gold() -> None:
          ["Their sequential computation precludes parallelization within training examples"], True),
         ("I could not find it.", ["Adam"], False),
         ("Anything", [], False),
+        ("Averaging made no progress on arithmetic.", ["no progress"], True),
+        ("It made real progress on arithmetic.", ["no progress"], False),
+        ("Progress there was not seen.", ["no progress"], True),
     ],
 )  # fmt: skip
 def test_an_answer_is_right_when_it_states_the_fact(text: str, answers: list[str], right: bool) -> None:
