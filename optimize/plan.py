@@ -63,8 +63,8 @@ class Speed:
 TYPICAL = Speed(read=63.0, write=12.0)
 
 
-#: Seconds on two cores, for one question: to search for its candidates with every title weight, to replay it in one trial
-#: of every study, and to read its evidence once more.
+#: Seconds on two cores, for one question: to search for its candidates with every title weight, to replay it in one
+#: trial of every study, and to read its evidence once more.
 SEARCH, REPLAY, REREAD = 0.2, 0.0025, 0.26
 
 
