@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from optimize.labels_cli import labels_app
-from optimize.shell import JsonOption, failures, labels_folder, print_json, say
+from optimize.shell import JsonOption, LabelsOption, failures, labels_folder, print_json, say
 from program.errors import ArtifactError, LabelError
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ IndexOption = Annotated[
 ArtifactOption = Annotated[
     Path | None,
     typer.Option("--artifact", metavar="DIR", help="The compiled program's folder; else artifacts/default."),
-]
-LabelsOption = Annotated[
-    Path | None,
-    typer.Option("--labels", metavar="DIR", help="Folder with routing and qa (JSONL or CSV); else data/labeled."),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optimize.shell import FAILED, JsonOption, failures, labels_folder, print_json, say
+from optimize.shell import FAILED, JsonOption, LabelsOption, failures, labels_folder, print_json, say
 from program.errors import LabelError, WeightsError
 
 if TYPE_CHECKING:
@@ -122,6 +122,38 @@ def split_labels(
             print(f"{terminal.plain(path)}: {len(chosen)} labels")
             terminal.print_table(("class", "train", "dev", "test", "in all"), check.balance(chosen))
         say(f"{standing.count(None)} questions got their part.")
+
+
+@labels_app.command("agreement")
+def show_agreement(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILES]", help="Else data/labeled/second_pass.")
+    ] = None,
+    labels: LabelsOption = None,
+) -> None:
+    """Compare a second labelling pass with the labels: share agreed, Cohen's kappa, and every disagreement.
+
+    A second pass is JSONL or CSV with the columns id and label (one of the ten classes). Columns first and question may
+    keep what the first pass said, for when it has changed since.
+
+    \b
+    Example:
+      python -m optimize labels agreement my/second.csv --labels my/labels
+    """
+    with failures():
+        from optimize import agreement, check
+        from program import terminal
+
+        folder = labels_folder(labels)
+        read, _ = check.read(check.label_files([folder]))
+        first = {row.label.id: (row.label.label, row.label.question) for row in read}
+        for path in check.label_files(files or [folder / "second_pass"]):
+            pairs = agreement.read_pairs(path, first)
+            agreed, kappa = agreement.agreement(pairs), agreement.kappa(pairs)
+            print(f"{terminal.plain(path)}: {len(pairs)} questions, agreed {agreed:.3f}, Cohen's kappa {kappa:.3f}")
+            apart = [(pair.id, pair.first, pair.second, pair.question) for pair in pairs if pair.first != pair.second]
+            if apart:
+                terminal.print_table(("id", "first", "second", "question"), apart)
 
 
 def _documents(corpus: Path | None) -> Documents:

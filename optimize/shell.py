@@ -17,6 +17,10 @@ FAILED = 1
 DEFAULT_LABELS = "data/labeled"
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option("--labels", metavar="DIR", help="Folder with routing and qa (JSONL or CSV); else data/labeled."),
+]
 
 
 def labels_folder(given: Path | None) -> Path:

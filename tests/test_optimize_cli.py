@@ -20,7 +20,7 @@ RUNNER = CliRunner()
 
 
 def test_help_teaches_with_examples() -> None:
-    for command in ([], ["compare"], ["eval"], ["labels", "check"], ["labels", "split"]):
+    for command in ([], ["compare"], ["eval"], ["labels", "check"], ["labels", "split"], ["labels", "agreement"]):
         result = RUNNER.invoke(cli.app, [*command, "--help"])
         assert result.exit_code == 0
         assert "python -m optimize" in result.stdout

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from optimize.check import PARTS, balance, check, thin
+from optimize.check import PARTS, balance, check, read, thin
 from optimize.gold import Documents
 from optimize.labels import Problem, QuestionLabel, RoutingLabel, read_labels, read_questions, read_routing
 from optimize.leakage import Row, nearest
@@ -195,6 +195,16 @@ def test_csv_problems_name_the_row_s_first_line_and_semicolons_part_cells(tmp_pa
     path.write_text("\n".join(["id;question;strategy;transform;part", *rows]) + "\n")
     (problem,) = problems_of(path, corpus_folder=corpus(tmp_path / "corpus"))
     assert str(problem).startswith(f"{path}:4: column strategy: 'singel' is none of the choices. Write")
+
+
+def test_the_guideline_s_page_counts_what_is_there() -> None:
+    folder = Path(__file__).parent.parent / "data" / "labeled"
+    page = (folder / "README.md").read_text()
+    for name in ("routing", "qa"):
+        table = page.split(f"`{name}.jsonl`: ")[1].split("\n\n")[1].splitlines()[2:]
+        said = [tuple(cell.strip(" `") for cell in line.strip("|").split("|")) for line in table]
+        rows, _ = read([folder / f"{name}.jsonl"])
+        assert said == [row for row in balance([row.label for row in rows]) if row[-1] != "0"]
 
 
 @pytest.mark.e2e
