@@ -60,11 +60,11 @@ def read(files: Sequence[Path], part: Part | None = None) -> tuple[list[Row], li
     sound: list[Row] = []
     problems: list[Problem] = []
     for path in files:
-        for line, item in scan(path, kind_of(path), part):
-            if isinstance(item, Problem):
-                problems.append(item)
-            else:
-                sound.append(Row(path, line, item))
+        items = list(scan(path, kind_of(path), part))
+        sound += [Row(path, line, item) for line, item in items if not isinstance(item, Problem)]
+        problems += [item for _, item in items if isinstance(item, Problem)]
+        if not items:
+            problems.append(Problem(path, 1, "holds no labels.", "Write one question a line."))
     return sound, problems
 
 

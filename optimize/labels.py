@@ -30,6 +30,14 @@ LabelTransform = Literal["clear", "vague", "compound", "broad", "needs_context"]
 
 ROUTING, QUESTIONS = "routing", "qa"
 _LISTS = ("history", "variants", "quotes")
+_HINTS = {  # by pydantic's name of the error
+    "bool_parsing": "Write true or false.",
+    "bool_type": "Write true or false.",
+    "list_type": 'Write a list, for example [] or ["eight heads"].',
+    "model_type": 'Write an object, for example {"document": "a.md", "quote": "..."}.',
+    "string_too_short": "Write it out.",
+    "string_type": "Write text.",
+}
 
 
 class _Row(BaseModel):
@@ -280,4 +288,4 @@ def _problem(path: Path, line: int, detail: dict[str, Any]) -> Problem:
         return Problem(path, line, f"column {column}: {given!r} is none of the choices.", f"Write {message[16:]}.")
     if kind == "value_error":  # ours: already "column: what"
         return Problem(path, line, f"column {message.removeprefix('Value error, ')}.")
-    return Problem(path, line, f"column {column}: {message}.")
+    return Problem(path, line, f"column {column}: {message}.", _HINTS.get(kind, "Correct it."))

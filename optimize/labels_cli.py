@@ -82,7 +82,7 @@ def check_labels(
                 terminal.print_table(("alike", "question", "question in another part"), cells)
             for problem in problems:
                 print(terminal.plain(problem))
-        say(f"{len(problems)} problems in {len(files)} files.")
+        say(f"{_counted(len(problems), 'problem')} in {_counted(len(files), 'file')}.")
         if problems:
             raise typer.Exit(FAILED)
 
@@ -110,7 +110,9 @@ def split_labels(
         files = check.label_files(places or [labels_folder(None)])
         rows, problems = check.read(files, part="train")
         if problems:
-            raise LabelError(str(problems[0]), f"{len(problems)} problems: run `python -m optimize labels check`.")
+            raise LabelError(
+                str(problems[0]), f"{_counted(len(problems), 'problem')} in all: run `python -m optimize labels check`."
+            )
         standing = [part for path in files for part in split.standing_parts(path)]
         encoder = _encoder()
         ties = [*same_words(rows), *same_gold(rows, _documents(corpus))]
@@ -121,7 +123,7 @@ def split_labels(
             chosen = [row.label for row in check.read([path])[0]]
             print(f"{terminal.plain(path)}: {len(chosen)} labels")
             terminal.print_table(("class", "train", "dev", "test", "in all"), check.balance(chosen))
-        say(f"{standing.count(None)} questions got their part.")
+        say(f"{_counted(standing.count(None), 'question')} got a part.")
 
 
 @labels_app.command("agreement")
@@ -154,6 +156,10 @@ def show_agreement(
             apart = [(pair.id, pair.first, pair.second, pair.question) for pair in pairs if pair.first != pair.second]
             if apart:
                 terminal.print_table(("id", "first", "second", "question"), apart)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _documents(corpus: Path | None) -> Documents:

@@ -84,11 +84,17 @@ def test_a_csv_keeps_its_columns_its_delimiter_and_its_cells(tmp_path: Path) -> 
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(labels_cli, "_encoder", HashEncoder)
     (tmp_path / "corpus").mkdir()
-    rows = [
-        {"id": f"r{i}", "question": f"What is the {word}?", "strategy": "single"} for i, word in enumerate("abcdef")
+    asked = [
+        "How do tides arise?",
+        "Who wrote Hamlet?",
+        "ibuprofen max dose",
+        "why bread flat",
+        "Is it legal?",
+        "2 + 2",
     ]
+    rows = [{"id": f"r{i}", "question": question, "strategy": "single"} for i, question in enumerate(asked)]
     rows[0]["part"] = "dev"
-    rows.append({"id": "again", "question": "Is the a what?", "strategy": "single"})
+    rows.append({"id": "again", "question": "Tides: how do they arise?", "strategy": "single"})
     (tmp_path / "routing.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return tmp_path
 
@@ -102,12 +108,12 @@ def split(folder: Path) -> str:
 
 
 def test_the_command_fills_in_what_is_missing_and_then_changes_nothing(folder: Path) -> None:
-    assert "6 questions got their part." in split(folder)
+    assert "6 questions got a part." in split(folder)
     labels = read_routing(folder / "routing.jsonl")
     assert {label.part for label in labels} == {"train", "dev", "test"}
-    assert labels[0].part == labels[6].part == "dev"  # "again" asks what r0 asks
+    assert labels[0].part == labels[6].part == "dev"  # asks what r0 asks
     before = (folder / "routing.jsonl").read_bytes()
-    assert "0 questions got their part." in split(folder)
+    assert "0 questions got a part." in split(folder)
     assert (folder / "routing.jsonl").read_bytes() == before
 
 
