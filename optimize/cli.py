@@ -15,8 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from optimize.anchors_cli import find_anchors
 from optimize.labels_cli import labels_app
-from optimize.shell import JsonOption, LabelsOption, failures, labels_folder, print_json, say
+from optimize.shell import (
+    ArtifactOption,
+    IndexOption,
+    JsonOption,
+    LabelsOption,
+    failures,
+    labels_folder,
+    load_program,
+    print_json,
+    say,
+)
 from program.errors import ArtifactError, LabelError
 
 if TYPE_CHECKING:
@@ -37,17 +48,7 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 app.add_typer(labels_app, name="labels")
-
-IndexOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--index", metavar="DIR", help="The library's folder; else your own once it has documents, else the demo."
-    ),
-]
-ArtifactOption = Annotated[
-    Path | None,
-    typer.Option("--artifact", metavar="DIR", help="The compiled program's folder; else artifacts/default."),
-]
+app.command("anchors")(find_anchors)
 
 
 def main() -> None:
@@ -106,6 +107,7 @@ def optimize(
       python -m optimize labels check
       python -m optimize compare data/labeled/qa.jsonl --json
       python -m optimize eval --part test
+      python -m optimize anchors
     """
     if context.invoked_subcommand is not None:
         return
@@ -156,7 +158,7 @@ def compare(
         from program import terminal
 
         questions = read_questions(file)
-        program = _load(artifact, index)
+        program = load_program(artifact, index)
         stages, found = Stages(), []
         with stages.running(), stages.stage("Comparing", len(questions)) as step:
             for label in questions:
@@ -207,7 +209,7 @@ def evaluate(
         asked = [label for label in read if label.part == part]
         if not asked:
             raise LabelError(f"No question is in part {part}.", "Choose another --part.")
-        _EVALUATIONS[of](_load(artifact, index), sample(asked, limit or len(asked), seed), part, seed, as_json)
+        _EVALUATIONS[of](load_program(artifact, index), sample(asked, limit or len(asked), seed), part, seed, as_json)
 
 
 def _evaluate_answers(program: AdaptiveRAG, asked: list[QuestionLabel], part: str, seed: int, as_json: bool) -> None:
@@ -288,8 +290,9 @@ def _prepare(
     from program.library import open_library
     from program.retrieval.encoders import load_encoder, load_reranker
     from program.retrieval.retriever import Retriever
+    from program.settings import settings_from
 
-    settings = _settings(index)
+    settings = settings_from(index)
     read = read_labels(labels_folder(labels))
     with terminal.progress() as on_progress:
         on_progress(0, 0, "Loading the encoder")
@@ -382,21 +385,6 @@ def _finish(run: Run, outcome: Outcome, out: Path, force: bool) -> None:
         raise typer.Exit(NOT_WRITTEN)
     save(outcome.artifact, out)
     say(f"Written to {out} (scores {scores}; {run.journal.reused} results of earlier runs were used).")
-
-
-def _load(artifact: Path | None, index: Path | None) -> AdaptiveRAG:
-    from program import terminal
-    from program.artifact import load
-
-    settings = _settings(index)
-    with terminal.progress() as on_progress:
-        return load(artifact, settings=settings, on_progress=on_progress)
-
-
-def _settings(index: Path | None) -> Settings:
-    from program.settings import settings_from
-
-    return settings_from(index)
 
 
 def _yes(value: bool) -> str:

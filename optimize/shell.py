@@ -1,4 +1,4 @@
-"""What the commands of `python -m optimize` share: where labels lie, what goes where, and how failures end."""
+"""What the commands of `python -m optimize` share: options, what is loaded, what goes where, and how failures end."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from program.errors import ProgramError
+
+if TYPE_CHECKING:
+    from program.pipeline import AdaptiveRAG
 
 FAILED = 1
 DEFAULT_LABELS = "data/labeled"
@@ -21,12 +24,32 @@ LabelsOption = Annotated[
     Path | None,
     typer.Option("--labels", metavar="DIR", help="Folder with routing and qa (JSONL or CSV); else data/labeled."),
 ]
+IndexOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--index", metavar="DIR", help="The library's folder; else your own once it has documents, else the demo."
+    ),
+]
+ArtifactOption = Annotated[
+    Path | None,
+    typer.Option("--artifact", metavar="DIR", help="The compiled program's folder; else artifacts/default."),
+]
 
 
 def labels_folder(given: Path | None) -> Path:
     from program.settings import shipped
 
     return given or shipped(DEFAULT_LABELS)
+
+
+def load_program(artifact: Path | None, index: Path | None) -> AdaptiveRAG:
+    """The compiled program over a library, with progress shown."""
+    from program import terminal
+    from program.artifact import load
+    from program.settings import settings_from
+
+    with terminal.progress() as on_progress:
+        return load(artifact, settings=settings_from(index), on_progress=on_progress)
 
 
 def print_json(value: object) -> None:

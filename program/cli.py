@@ -8,6 +8,7 @@ that need them, so that `--help` is quick.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from program.errors import LanguageModelError, LibraryError, LibraryMissing, WeightsError
+from program.errors import LanguageModelError, LibraryMissing, WeightsError
+from program.manifest_cli import fetch_papers, manifest_app
 from program.terminal import (
     FAILED,
     StatusLine,
@@ -33,6 +35,7 @@ from program.terminal import (
 
 if TYPE_CHECKING:
     from program.pipeline import AdaptiveRAG
+    from program.retrieval.encoders import Encoder
     from program.settings import Settings
     from program.types import Answer, Turn
 
@@ -47,6 +50,7 @@ app = typer.Typer(
     'Start with: python -m program ask "How many attention heads does BERT-large have?"\n\n'
     "Settings come from the environment (RAG_LM, RAG_INDEX, ...); `python -m program doctor` shows and checks them.",
 )
+app.add_typer(manifest_app)
 
 IndexOption = Annotated[
     Path | None,
@@ -133,53 +137,80 @@ def ask(
 
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, or folders with all that is in them.")],
-    password: Annotated[
-        str | None, typer.Option("--password", envvar="RAG_PASSWORD", help="Opens encrypted PDF files.")
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PATH...", help="Files, folders with all that is in them, or patterns such as '**/*.pdf'."
+        ),
     ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option("--manifest", metavar="FILE", help="Download and add the papers that `program manifest` chose."),
+    ] = None,
+    password: Annotated[
+        str | None, typer.Option("--password", envvar="RAG_PASSWORD", help="Opens encrypted files.")
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Time to read one file; OCR may need more.")
+    ] = 120,
     as_json: JsonOption = False,
     index: IndexOption = None,
     artifact: ArtifactOption = None,
 ) -> None:
-    """Add Markdown, text and PDF files to a library; files that have not changed are left alone.
+    """Add documents to a library; files that have not changed are left alone, changed ones replace what it had of them.
 
-    Without --index they go to your own library, which questions are asked to from then on. Exit code 1 when a file
-    could not be read; all others are indexed nevertheless.
+    Without --index they go to your own library, which questions are asked to from then on. A run that was interrupted
+    goes on where it was when it is started again. Exit code 1 when a file could not be read; all others are indexed
+    nevertheless.
 
     \b
     Examples:
-      python -m program ingest paper.pdf notes/
+      python -m program ingest paper.pdf notes/ 'archive/**/*.docx'
+      python -m program ingest locked.pdf --password secret
+      python -m program ingest --manifest papers.json
       python -m program ingest paper.pdf --index ./papers && python -m program ask "..." --index ./papers
     """
+    if not paths and manifest is None:
+        raise typer.BadParameter("Give a PATH, or a --manifest.", param_hint="PATH...")
     with failures(as_json):
+        from program.ingest import FileReport, Limits
         from program.ingest import ingest as ingest_files
         from program.library import library_for_writing
         from program.retrieval.embedded import EmbeddedIndex
         from program.retrieval.encoders import load_encoder
 
         settings = _settings(index, artifact)
+        place = library_for_writing(settings)
         with progress() as on_progress:
-            on_progress(0, 0, "Loading the encoder")
-            encoder = load_encoder(settings)
-            place = library_for_writing(settings)
-            with closing(EmbeddedIndex.open(place, encoder.fingerprint, encoder.dimensions, create=True)) as library:
-                reports = ingest_files(paths, library, encoder, password=password, on_progress=on_progress)
-        failed = [report for report in reports if report.status not in ("indexed", "unchanged")]
+            downloads, known = fetch_papers(manifest, settings, on_progress) if manifest else ((), {})
+
+            def encoder() -> Encoder:
+                on_progress(0, 0, "Loading the encoder")
+                return load_encoder(settings)
+
+            with closing(EmbeddedIndex.open_or_make(place, encoder)) as library:
+                reports = ingest_files(
+                    [*map(Path, paths or ()), *known],
+                    library,
+                    encoder,
+                    password=password,
+                    limits=Limits(seconds=time_limit),
+                    described=known,
+                    on_progress=on_progress,
+                )
+        reports += [FileReport(str(d.path), d.id, "", "not downloaded", 0, d.message) for d in downloads if not d.ok]
+        failed = [report for report in reports if report.failed]
+        counts = Counter(report.status for report in reports)
         if as_json:
-            print_json({"index": str(place), "files": reports, "failed": len(failed)})
+            print_json({"index": str(place), "files": reports, "counts": counts, "failed": len(failed)})
         elif reports:
-            rows = [(r.document or r.path, r.status, r.chunks, r.message) for r in reports]
-            print_table(("document", "status", "chunks", "message"), rows)
+            rows = [(r.name, r.status, r.chunks, r.message) for r in reports]
+            print_table(("file", "status", "chunks", "message"), rows)
         if not reports:
-            say(f"Nothing to index in {', '.join(map(str, paths))}: no Markdown, text or PDF file there.")
-        elif not failed:
-            say(
-                f"All {len(reports)} are in the library {place}."
-                if len(reports) > 1
-                else f"It is in the library {place}."
-            )
+            given = [*(paths or ()), *([str(manifest)] if manifest else ())]
+            say(f"Nothing to index in {', '.join(given)}: no files there.")
         else:
-            say(f"{len(failed)} of {len(reports)} files could not be read; the others are in the library {place}.")
+            say(f"{', '.join(f'{n} {status}' for status, n in counts.most_common())}; the library is {place}.")
         if failed or not reports:
             raise typer.Exit(FAILED)
 
@@ -215,12 +246,17 @@ def documents(as_json: JsonOption = False, index: IndexOption = None, artifact: 
 
 @app.command()
 def forget(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The document, as `documents` lists it.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="Documents, as `documents` lists them, or their files' paths."),
+    ],
     as_json: JsonOption = False,
     index: IndexOption = None,
     artifact: ArtifactOption = None,
 ) -> None:
-    """Take a document out of your own library, or of the one that --index names. The file itself is not touched.
+    """Take documents out of your own library, or of the one that --index names. The files themselves are not touched.
+
+    Exit code 1 when one of them is not there; the others are taken out nevertheless.
 
     \b
     Example:
@@ -232,14 +268,17 @@ def forget(
 
         place = library_for_writing(_settings(index, artifact))
         with closing(EmbeddedIndex.open_as_made(place)) as library:
-            if not library.delete(name):
-                raise LibraryError(
-                    f"There is no document {name!r} in {place}.", "`python -m program documents` lists what there is."
-                )
+            by_path = {document.path: document.name for document in library.documents() if document.path}
+            wanted = {name: by_path.get(str(Path(name).resolve()), name) for name in names}
+            gone = {name: library.delete(document) or library.delete(name) for name, document in wanted.items()}
+        missing = [name for name, found in gone.items() if not found]
         if as_json:
-            print_json({"index": str(place), "forgotten": name})
-        else:
-            say(f"{name} is no longer in {place}.")
+            print_json({"index": str(place), "forgotten": [name for name in names if gone[name]], "missing": missing})
+        for name in () if as_json else names:
+            say(f"{name} is no longer in {place}." if gone[name] else f"There is no document {name!r} in {place}.")
+        if missing:
+            say("`python -m program documents` lists what there is.")
+            raise typer.Exit(FAILED)
 
 
 @app.command()

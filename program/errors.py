@@ -16,7 +16,12 @@ ProgramError                  the root; `hint` says what to do next
 │   ├── UnsupportedFile       no reader for this kind of file
 │   ├── EncryptedFile         a password is needed
 │   ├── CorruptFile           the file is damaged
+│   ├── TooLarge              the file, or what it unpacks to, is over a limit
+│   ├── TimedOut              reading took too long and was stopped
 │   └── NoText                a scan, or an empty file
+├── ManifestError             a topics file or a manifest has a wrong or missing value
+├── FetchError                a server did not give what was asked for
+│   └── ServerUnavailable     it cannot be reached, or turns us away for now; later may go better
 ├── LabelError                a label file has a wrong or missing value
 └── Cancelled                 the caller stopped waiting; nothing failed
 """
@@ -96,8 +101,28 @@ class CorruptFile(ReadError):
     """The file is damaged."""
 
 
+class TooLarge(ReadError):
+    """The file, or what it unpacks to, is larger than a limit allows."""
+
+
+class TimedOut(ReadError):
+    """Reading the file took too long and was stopped."""
+
+
 class NoText(ReadError):
     """The file holds no text: a scan, or nothing."""
+
+
+class ManifestError(ProgramError):
+    """A topics file or a manifest has a wrong or missing value."""
+
+
+class FetchError(ProgramError):
+    """A server did not give what was asked for."""
+
+
+class ServerUnavailable(FetchError):
+    """A server cannot be reached, or turns us away for now: later may go better."""
 
 
 class LabelError(ProgramError):
@@ -106,3 +131,9 @@ class LabelError(ProgramError):
 
 class Cancelled(ProgramError):
     """The caller stopped waiting for the answer."""
+
+
+def cause_of(error: BaseException, length: int = 200) -> str:
+    """What a library's error says, as one line of at most `length` characters, to be quoted in a message of ours."""
+    line = " ".join(f"{type(error).__name__}: {error}".split())
+    return line if len(line) <= length else line[: length - 3] + "..."

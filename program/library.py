@@ -70,10 +70,7 @@ def _up_to_date_demo(place: Path, encoder: Encoder, on_progress: Progress | None
         place.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(place.parent / "demo.lock", timeout=PATIENCE):
             index = _open_or_remake(place, encoder)
-            kept = {report.document for report in ingest([corpus], index, encoder, on_progress=on_progress)}
-            for document in index.documents():
-                if document.name not in kept:
-                    index.delete(document.name)
+            ingest([corpus], index, encoder, mirror=True, on_progress=_whole(on_progress))
             return index
     except Timeout as error:
         raise LibraryError("Another process has been making the demo library for too long.", "Try again.") from error
@@ -82,6 +79,13 @@ def _up_to_date_demo(place: Path, encoder: Encoder, on_progress: Progress | None
             f"The demo library cannot be written to {place} ({error.strerror or error}).",
             "Set RAG_DATA to a folder that you may write to.",
         ) from error
+
+
+def _whole(on_progress: Progress | None) -> Callable[[float, int, str], None] | None:
+    """Progress of `ingest`, in whole files."""
+    if on_progress is None:
+        return None
+    return lambda done, total, what: on_progress(int(done), total, what)
 
 
 def _open_or_remake(place: Path, encoder: Encoder) -> Index:

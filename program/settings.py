@@ -33,12 +33,19 @@ class Settings(BaseSettings):
         None, description="cross-encoder: a folder or hub name; auto when unset; none to switch off"
     )
     offline: bool = Field(False, description="never fetch anything")
+    arxiv_url: str = Field("https://export.arxiv.org", description="arXiv, or a mirror that speaks its API")
+    arxiv_pause: float = Field(3.0, ge=0, description="seconds between two requests; arXiv asks for 3")
+    contact: str | None = Field(None, description="your mail address, told to arXiv with every request")
     data: Path = Field(default_factory=lambda: user_data_path(APP), description="where indexes are kept")
     cache: Path = Field(default_factory=lambda: user_cache_path(APP), description="where weights are kept")
     index: Path | None = Field(
         None, description="index folder; else your library if there is one, else the demo library"
     )
     artifact: Path | None = Field(None, description="compiled program; else artifacts/default")
+    back_matter: bool = Field(False, description="keep a PDF paper's acknowledgments, references and what follows them")
+    ocr_languages: str = Field(
+        "eng", pattern=r"^[A-Za-z_]+(\+[A-Za-z_]+)*$", description="what Tesseract reads (deu+eng), none for no OCR"
+    )
 
 
 def settings_from(index: Path | None = None, artifact: Path | None = None) -> Settings:

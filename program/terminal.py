@@ -137,7 +137,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[int, int, str], None]]:
+def progress() -> Iterator[Callable[[float, int, str], None]]:
     """What shows (done, total, what) on standard error: a bar on a terminal, else a line now and then."""
     if not sys.stderr.isatty():
         yield _Lines()
@@ -145,11 +145,13 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    what_column = TextColumn("{task.description}", markup=False)  # last, so that the bar stays where it is
+    console = Console(stderr=True)
+    bar = (BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*bar, what_column, console=console, transient=True) as bars:
         task = bars.add_task("Loading", total=None)
         yield lambda done, total, what: bars.update(
-            task, completed=done, total=total or None, description=plain(what, 50)
+            task, completed=done, total=total or None, description=plain(what, max(console.width - 40, 20))
         )
 
 
@@ -161,11 +163,11 @@ class _Lines:
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __call__(self, done: int, total: int, what: str) -> None:
+    def __call__(self, done: float, total: int, what: str) -> None:
         now = time.monotonic()
         if now >= self._next or (done == total and total > 1):
             self._next = now + self.EVERY
-            share = f" ({done / total:.0%})" if total > 1 else ""
+            share = f" ({done / total:.0%})" if total > 1 or 0 < done < total else ""
             print(f"{plain(what, 100)}{share}", file=sys.stderr, flush=True)
 
 

@@ -19,6 +19,24 @@ def count_tokens(text: str) -> int:
     return len(_encoding().encode(text, disallowed_special=()))
 
 
+class TokenizerCount:
+    """Counts tokens as a model's own tokenizer makes them, all of them, however long the text is; without special ones.
+
+    It can be pickled, so that the process that reads files counts as the encoder does, without loading it.
+    """
+
+    def __init__(self, tokenizer: str) -> None:
+        """tokenizer: its description in JSON (`Tokenizer.to_str`)."""
+        from tokenizers import Tokenizer
+
+        self._tokenizer = Tokenizer.from_str(tokenizer)  # a copy, so that counting disturbs no encoding
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def __call__(self, text: str) -> int:
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
 @cache
 def _encoding() -> tiktoken.Encoding:
     litellm = find_spec("litellm")

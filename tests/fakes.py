@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +42,14 @@ class HashEncoder:
         return len(_words(text))
 
     def _word(self, word: str) -> NDArray[np.float32]:
-        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
-        vector = np.random.default_rng(seed).standard_normal(self.dimensions).astype(np.float32)
-        return vector / np.linalg.norm(vector)
+        return _word_vector(word, self.dimensions)
+
+
+@lru_cache(10_000)
+def _word_vector(word: str, dimensions: int) -> NDArray[np.float32]:
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+    vector = np.random.default_rng(seed).standard_normal(dimensions).astype(np.float32)
+    return vector / np.linalg.norm(vector)
 
 
 def _words(text: str) -> list[str]:

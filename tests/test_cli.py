@@ -3,6 +3,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -270,8 +271,57 @@ def test_documents_of_a_named_folder_that_is_not_there(library, tmp_path):
 def test_forget_takes_one_document_out(library):
     assert run("forget", "other.pdf").exit_code == 1
     assert run("forget", "paper.pdf").exit_code == 0
-    assert run("forget", "paper.pdf").exit_code == 1
+    result = run("forget", "paper.pdf")
+    assert result.exit_code == 1
+    assert "There is no document 'paper.pdf'" in result.stderr
     assert "The demo library is made with the first question." in run("documents").stderr
+
+
+def test_what_is_forgotten_never_answers_and_its_file_stays(monkeypatch, tmp_path):
+    encoder = HashEncoder()
+    monkeypatch.setattr("program.retrieval.encoders.load_encoder", lambda settings: encoder)
+    for name, text in (("a", "Zeppelins fly slowly."), ("b", "Submarines dive."), ("c", "Zebras run.")):
+        (tmp_path / f"{name}.md").write_text(f"# {name}\n\n{text}\n")
+    assert run("ingest", "a.md", "b.md", "c.md").exit_code == 0
+    result = run("forget", "a.md", str(tmp_path / "b.md"), "x.md", "--json")  # by name, and by path
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["forgotten"] == ["a.md", str(tmp_path / "b.md")]
+    assert json.loads(result.stdout)["missing"] == ["x.md"]
+    with closing(EmbeddedIndex.open_as_made(tmp_path / "data" / "library")) as index:
+        for alpha in (0.0, 1.0):
+            hits = index.search("zeppelins", encoder.encode(["zeppelins"])[0], k=9, alpha=alpha, fusion="ranked")
+            assert {hit.chunk.document for hit in hits} <= {"c.md"}
+    assert (tmp_path / "a.md").exists()
+    assert json.loads(run("ingest", "a.md", "c.md", "--json").stdout)["counts"] == {"indexed": 1, "unchanged": 1}
+
+
+def test_ingest_takes_patterns_and_loads_no_encoder_for_what_is_known(monkeypatch, tmp_path):
+    loaded = []
+    monkeypatch.setattr("program.retrieval.encoders.load_encoder", lambda settings: loaded.append(1) or HashEncoder())
+    (tmp_path / "sub").mkdir()
+    for name in ("a.md", "sub/b.md", "sub/c.txt"):
+        (tmp_path / name).write_text(f"Something about {name}.")
+    assert run("ingest", "**/*.md").exit_code == 0
+    assert len(loaded) == 2  # to make the index, and to read
+    result = run("ingest", "**/*.md")
+    assert result.exit_code == 0
+    assert "2 unchanged" in result.stderr
+    assert len(loaded) == 2
+    result = run("ingest", "*.docx")
+    assert result.exit_code == 1
+    assert "No file matches this pattern." in result.stdout
+
+
+def test_ingest_passes_its_limits_and_its_password_on(monkeypatch):
+    from program.ingest import Limits
+
+    seen = {}
+    monkeypatch.setattr("program.retrieval.encoders.load_encoder", lambda settings: HashEncoder())
+    monkeypatch.setattr("program.ingest.batch.ingest", lambda *_, **named: seen.update(named) or [])
+    assert run("ingest", "x", "--time-limit", "7", "--password", "open").exit_code == 1
+    assert (seen["limits"], seen["password"]) == (Limits(seconds=7), "open")
+    assert Limits() == Limits(seconds=120)
+    assert run("ingest", "x", "--time-limit", "0").exit_code == 2
 
 
 def test_load_passes_settings_on_and_a_language_model_that_is_down_does_not_stop_it(monkeypatch):
@@ -335,7 +385,8 @@ def test_ingest_reports_every_file_and_fails_when_one_could_not_be_read(monkeypa
     found = json.loads(result.stdout)
     assert found["index"] == str(tmp_path / "data" / "library")
     assert [file["status"] for file in found["files"]] == ["unchanged", "unreadable"]
-    assert found["failed"] == 1
+    assert set(found["files"][0]) == {"path", "name", "document", "status", "chunks", "message"}
+    assert (found["failed"], found["counts"]) == (1, {"unchanged": 1, "unreadable": 1})
     assert run("documents").stdout.splitlines()[1].startswith("a.md\tA title\t")
     assert run("ingest", "notes", "--index", "named").exit_code == 0  # --index makes the folder
     assert json.loads(run("documents", "--index", "named", "--json").stdout)["documents"][0]["name"] == "a.md"

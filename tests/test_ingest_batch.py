@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import ingest_work
+import psutil
 import pytest
 from fakes import HashEncoder
 from pdf_files import lines, pdf
 
-from program.errors import LibraryError
-from program.ingest import FileReport, ingest
-from program.ingest.readers import READERS
+from program.errors import Cancelled, EncoderMismatch, LibraryError, WeightsError
+from program.ingest import FileReport, Limits, ingest
 from program.retrieval.embedded import EmbeddedIndex
 
 TEXT = "The Adam optimizer was used with a learning rate of 0.001. " * 3
@@ -45,60 +47,71 @@ def write(folder: Path, name: str, data: str | bytes = TEXT) -> Path:
 
 
 def statuses(reports: list[FileReport]) -> dict[str, str]:
-    return {report.document: report.status for report in reports}
+    return {report.name: report.status for report in reports}
 
 
-def test_every_file_has_a_typed_report_and_a_bad_one_stops_nothing(
+def behaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read as their bytes say (tests/ingest_work.py)."""
+    monkeypatch.setattr("program.ingest.plan.read_passages", ingest_work.behave)
+
+
+def test_every_file_has_a_status_and_a_bad_one_stops_nothing(
     folder: Path, index: EmbeddedIndex, encoder: HashEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def explode(_data: bytes, _stem: str, _password: str | None) -> None:
-        raise RuntimeError("unforeseen")
+    behaving(monkeypatch)
+    for name, text in {
+        "a/good.md": "good",
+        "b.md": "locked",
+        "c.md": "",
+        "d.md": "surprise",
+        "e.md": "hang",
+        "f.md": "crash",
+        "g.md": "good too",
+        "h.md": "large" * 100,
+        "i.xyz": "good",
+        ".hidden.md": "good",
+        ".git/config.md": "good",
+    }.items():
+        write(folder, name, text)
 
-    monkeypatch.setitem(READERS, ".boom", explode)  # type: ignore[arg-type]
-    write(folder, "a/good.md", "# Good\n\n" + TEXT)
-    write(folder, "a/good.txt")
-    write(folder, "paper.PDF", pdf([lines(100, 200, [TEXT[:80], TEXT[80:160]])]))
-    write(folder, "locked.pdf", pdf([lines(100, 200, [TEXT])], password="x"))
-    write(folder, "scan.pdf", pdf([[]]))
-    write(folder, "damaged.pdf", b"no pdf")
-    write(folder, "picture.png", b"\x89PNG")
-    write(folder, "empty.md", "")
-    write(folder, "x.boom")
-    write(folder, ".hidden.md")
-    write(folder, ".git/config.md")
+    reports = ingest([folder, folder / "none.md"], index, encoder, limits=Limits(size=400, seconds=1))
 
-    reports = ingest([folder], index, encoder)
-
-    assert statuses(reports) == {
-        "a/good.md": "indexed",
-        "a/good.txt": "indexed",
-        "paper.PDF": "indexed",
-        "locked.pdf": "encrypted",
-        "scan.pdf": "no text",
-        "damaged.pdf": "corrupt",
-        "picture.png": "unsupported",
-        "empty.md": "no text",
-        "x.boom": "corrupt",
+    assert {name: status for name, status in statuses(reports).items() if status != "indexed"} == {
+        "b.md": "encrypted",
+        "c.md": "no text",
+        "d.md": "corrupt",
+        "e.md": "took too long",
+        "f.md": "corrupt",
+        "h.md": "too large",
+        "i.xyz": "unsupported",
+        "none.md": "unreadable",
     }
     for report in reports:
-        assert (report.status == "indexed") == (report.chunks > 0)
-        assert (report.status == "indexed") == (report.message == "")
-    assert [document.name for document in index.documents()] == ["a/good.md", "a/good.txt", "paper.PDF"]
-    assert index.documents()[0].title == "Good"
-    assert len(index) == sum(report.chunks for report in reports)
+        assert report.failed == (report.status != "indexed") == (report.chunks == 0) == bool(report.message)
+    assert [document.name for document in index.documents()] == ["a/good.md", "g.md"]
+    assert len(index) == sum(report.chunks for report in reports) == 2
+    assert statuses(ingest([folder / "b.md"], index, encoder, password="open")) == {"b.md": "indexed"}
+
+
+def test_real_files_are_read(folder: Path, index: EmbeddedIndex, encoder: HashEncoder) -> None:
+    write(folder, "good.md", "# Good\n\n" + TEXT)
+    write(folder, "paper.PDF", pdf([lines(100, 200, [TEXT[:80], TEXT[80:160]])]))
+    write(folder, "locked.pdf", pdf([lines(100, 200, [TEXT])], password="x"))
+    write(folder, "damaged.pdf", b"no pdf")
+    assert statuses(ingest([folder], index, encoder)) == {
+        "good.md": "indexed", "paper.PDF": "indexed", "locked.pdf": "encrypted", "damaged.pdf": "corrupt"
+    }  # fmt: skip
+    (document, _) = index.documents()
+    assert (document.title, document.chunks, document.path) == ("Good", 1, str(folder / "good.md"))
 
 
 def test_unchanged_files_are_not_read_again_and_changed_ones_are_replaced(
-    folder: Path, index: EmbeddedIndex, encoder: HashEncoder, monkeypatch: pytest.MonkeyPatch
+    folder: Path, index: EmbeddedIndex, encoder: HashEncoder
 ) -> None:
     path = write(folder, "a.md")
     ingest([folder], index, encoder)
-    before = len(encoder.calls)
 
-    with monkeypatch.context() as patched:
-        patched.setattr("program.ingest.batch.read_document", None)
-        assert [(r.status, r.chunks) for r in ingest([folder], index, encoder)] == [("unchanged", 1)]
-    assert len(encoder.calls) == before
+    assert [(r.status, r.chunks) for r in ingest([folder], index, no_encoder)] == [("unchanged", 1)]
 
     write(folder, "a.md", "Dropout was 0.1 in all of the experiments, and nothing else. " * 3)
     assert statuses(ingest([path], index, encoder)) == {"a.md": "indexed"}
@@ -111,18 +124,31 @@ def test_unchanged_files_are_not_read_again_and_changed_ones_are_replaced(
     assert len(index) == 1
 
 
-def test_names(folder: Path, index: EmbeddedIndex, encoder: HashEncoder, tmp_path: Path) -> None:
-    one, two = write(folder, "one/a.md"), write(folder, "two/a.md", TEXT + "Other.")
-    assert list(statuses(ingest([one, two, one], index, encoder))) == ["a.md", "two/a.md"]
-    assert statuses(ingest([one, two], index, encoder)) == {"a.md": "unchanged", "two/a.md": "unchanged"}
-    assert list(statuses(ingest([folder / "one", folder / "two"], index, encoder))) == ["a.md", "two/a.md"]
-    (report,) = ingest([tmp_path / "missing.md"], index, encoder)
-    assert (report.status, report.document) == ("unreadable", "missing.md")
-    assert ingest([], index, encoder) == []
+def no_encoder() -> HashEncoder:
+    pytest.fail("the encoder is not needed")
+
+
+def test_an_encoder_that_the_index_was_not_made_with_is_refused_before_anything_is_written(
+    folder: Path, index: EmbeddedIndex
+) -> None:
+    write(folder, "a.md")
+    for encoder in (HashEncoder(fingerprint="other"), lambda: HashEncoder(fingerprint="other")):
+        with pytest.raises(EncoderMismatch, match=r"hash-64.*other-64"):
+            ingest([folder], index, encoder)
+    assert index.documents() == []
+
+
+def test_an_encoder_that_cannot_be_loaded_stops_the_batch(folder: Path, index: EmbeddedIndex) -> None:
+    def missing() -> HashEncoder:
+        raise WeightsError("The weights are not there.")
+
+    write(folder, "a.md")
+    with pytest.raises(WeightsError):
+        ingest([folder], index, missing)
 
 
 def test_an_empty_folder_has_no_reports(folder: Path, index: EmbeddedIndex, encoder: HashEncoder) -> None:
-    seen: list[tuple[int, int, str]] = []
+    seen: list[tuple[float, int, str]] = []
     assert ingest([folder], index, encoder, on_progress=lambda *step: seen.append(step)) == []
     assert seen == []
 
@@ -163,13 +189,40 @@ def test_hostile_text_is_indexed_as_data(text: str, folder: Path, index: Embedde
 
 
 def test_progress_counts_files_and_passages(folder: Path, index: EmbeddedIndex, encoder: HashEncoder) -> None:
-    for name in ("a.md", "b.md"):
-        write(folder, name)
-    seen: list[tuple[int, int, str]] = []
+    write(folder, "a.md", TEXT * 100)
+    write(folder, "b.md")
+    seen: list[tuple[float, int, str]] = []
     ingest([folder], index, encoder, on_progress=lambda *step: seen.append(step))
-    assert seen[0] == (0, 2, "a.md")
-    assert (1, 2, "b.md: 1 of 1 passages") in seen
-    assert seen[-1][:2] == (2, 2)
+    (held, _) = (document.chunks for document in index.documents())
+    of_a = [done for done, _, what in seen if f"a.md: {held} of {held} passages" in what]
+    assert of_a == [1.0]
+    assert (2.0, 2, "b.md: 1 of 1 passages") in [(done, total, what[what.find("b.md") :]) for done, total, what in seen]
+    assert seen[-1] == (2, 2, "2 files done")
+    assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
+
+
+def test_a_caller_who_stops_waiting_ends_the_process_that_reads(
+    folder: Path, index: EmbeddedIndex, encoder: HashEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behaving(monkeypatch)
+    write(folder, "a.md", "fine")
+    write(folder, "b.md", "hang")
+
+    def stop(done: float, _total: int, _what: str) -> None:
+        if done == 1:
+            raise Cancelled("stop")
+
+    with pytest.raises(Cancelled):
+        ingest([folder], index, encoder, on_progress=stop, limits=Limits(seconds=1000))
+    assert psutil.Process().children() == []
+    assert [document.name for document in index.documents()] == ["a.md"] * len(index)
+
+
+def test_the_index_itself_is_no_document(folder: Path, encoder: HashEncoder) -> None:
+    write(folder, "a.md")
+    with closing(EmbeddedIndex.open(folder, encoder.fingerprint, encoder.dimensions, create=True)) as index:
+        for status in ("indexed", "unchanged"):
+            assert statuses(ingest([folder], index, encoder)) == {"a.md": status}
 
 
 def test_a_broken_index_is_not_a_files_fault(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pymupdf
 import pytest
-from pdf_files import heading, lines, pdf
+from pdf_files import heading, lines, pdf, written
 
 from program.errors import CorruptFile, EncryptedFile, NoText
+from program.ingest import ocr
 from program.ingest.documents import DocumentText
 from program.ingest.readers import read_document
 
@@ -14,6 +16,11 @@ PROSE = [
     "representations, and the decoder then generates one symbol of the output at",
     "a time. Each step reads what was generated before as additional input.",
 ]
+
+
+@pytest.fixture(autouse=True)
+def no_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ocr, "available", lambda: False)
 
 
 def read(data: bytes, password: str | None = None) -> DocumentText:
@@ -143,30 +150,54 @@ def test_running_headers_and_page_numbers_are_left_out() -> None:
     assert not any(line.isdigit() for line in text.split("\n"))
 
 
-def test_references_and_acknowledgments_are_left_out_and_an_appendix_is_not() -> None:
-    document = read(
-        pdf(
+def paper() -> bytes:
+    return pdf(
+        [
+            [heading(100, 100, "1 Introduction"), *lines(100, 130, PROSE * 8)],
             [
-                [heading(100, 100, "1 Introduction"), *lines(100, 130, PROSE * 8)],
-                [
-                    heading(100, 100, "Acknowledgments"),
-                    *lines(100, 130, ["We thank everybody."]),
-                    heading(100, 200, "References"),
-                    *lines(100, 230, ["[1] A. Author. Some paper. 2001."]),
-                    heading(100, 300, "Appendix A"),
-                    *lines(100, 330, ["Details are here."]),
-                ],
-            ]
-        )
+                heading(100, 100, "Acknowledgments"),
+                *lines(100, 130, ["We thank everybody."]),
+                heading(100, 200, "References"),
+                *lines(100, 230, ["[1] A. Author. Some paper. 2001."]),
+                heading(100, 300, "A Details of training"),
+                *lines(100, 330, ["Details are here."]),
+            ],
+        ]
     )
-    assert headings(document) == ["1 Introduction", "Appendix A"]
+
+
+def test_what_follows_acknowledgments_and_references_is_left_out_and_an_appendix_is_not() -> None:
+    document = read(paper())
+    assert headings(document) == ["1 Introduction", "A Details of training"]
     assert "thank" not in document.text
     assert "Author" not in document.text
 
 
-def test_a_run_in_abstract_is_an_abstract() -> None:
-    document = read(pdf([[*lines(100, 130, ["Abstract - We propose a thing.", *PROSE])]]))
-    assert [(part.heading, part.kind) for part in document.sections] == [("Abstract", "abstract")]
+def test_a_setting_keeps_the_back_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_BACK_MATTER", "true")
+    assert headings(read(paper())) == ["1 Introduction", "Acknowledgments", "References", "A Details of training"]
+
+
+def test_only_papers_lose_their_references() -> None:
+    pages = [
+        [
+            heading(100, 100, "1 Safety"),
+            *lines(100, 130, PROSE * 8),
+            heading(100, 500, "References"),
+            *lines(100, 530, PROSE),
+        ]
+    ]
+    assert headings(read(pdf(pages))) == ["1 Safety", "References"]
+
+
+@pytest.mark.parametrize("size", [8, 10], ids=["small type", "the text's type"])
+def test_a_run_in_abstract_is_an_abstract(size: float) -> None:
+    abstract = lines(100, 130, ["Abstract. We propose a thing.", *PROSE], size)
+    document = read(pdf([[*abstract, heading(100, 300, "1 Introduction"), *lines(100, 330, PROSE * 3)]]))
+    assert [(part.heading, part.kind) for part in document.sections] == [
+        ("Abstract", "abstract"),
+        ("1 Introduction", "passage"),
+    ]
     assert section(document, "Abstract").startswith("We propose a thing.")
 
 
@@ -179,6 +210,89 @@ def test_titles() -> None:
 
 def test_rotated_pages_and_stamps_at_the_margin() -> None:
     assert read(pdf([lines(100, 300, PROSE)], rotation=90)).text == " ".join(PROSE)
+
+
+def test_text_in_four_directions() -> None:
+    with pymupdf.open() as document:
+        page = document.new_page(width=612, height=792)
+        for place, turn in enumerate((0, 90, 180, 270)):
+            point = ((100, 100), (100, 700), (500, 700), (500, 100))[place]
+            page.insert_text(
+                point, [f"Words that are turned by {turn}", f"degrees stand on line two ({turn})."], rotate=turn
+            )
+        text = read(document.tobytes()).text
+    for turn in (0, 90, 180, 270):
+        assert f"Words that are turned by {turn} degrees stand on line two ({turn})." in text
+
+
+def test_doubled_print_and_invisible_text_under_print_are_read_once() -> None:
+    words = "Bold type is made by printing all of the words of a line twice or more often"
+    lone = "There is an invisible line over a scan that must be read since nothing else can be"
+    shown = f"BT /helv 11 Tf 72 {{}} Td ({words}) Tj ET "
+    hidden = f"BT 3 Tr /helv 11 Tf 72 700 Td ({words}, they say) Tj ET BT 3 Tr /helv 11 Tf 72 600 Td ({lone}) Tj ET"
+    text = read(written(shown.format(700) + shown.format(700.4) + shown.format(699.6) + hidden)).text
+    assert text.count(words) == 1
+    assert lone in text
+    letters = "".join(
+        f"BT /helv 11 Tf {72 + 6.2 * i + d} 700 Td ({c}) Tj ET " for i, c in enumerate("hound") for d in (0, 0.4)
+    )
+    assert "hound" in read(written(letters + shown.format(500) + hidden)).text
+
+
+def test_a_manuscript_with_line_numbers_and_double_spacing() -> None:
+    spoken = PROSE * 5
+    text_lines = [(100.0, 100.0 + 24 * place, line, 10.0, False) for place, line in enumerate(spoken)]
+    numbers = [(60.0, 100.0 + 24 * place, str(place + 1), 10.0, False) for place in range(20)]
+    assert read(pdf([[*numbers, *text_lines]])).text.replace("\n\n", " ") == " ".join(spoken)
+    assert " ".join(PROSE[:2]) in read(pdf([text_lines])).text
+    scores = [(60.0, 100.0 + 24 * place, str(3 * place * place), 10.0, False) for place in range(20)]
+    assert "243" in read(pdf([[*scores, *text_lines]])).text
+
+
+def test_form_values_are_read_with_their_names() -> None:
+    with pymupdf.open() as document:
+        page = document.new_page()
+        page.insert_text(
+            (72, 72),
+            "Application for leave, to be filled in and handed to the head of your department by the end of May.",
+        )
+        for place, (kind, name, value) in enumerate(
+            [
+                (pymupdf.PDF_WIDGET_TYPE_TEXT, "applicant", "Ada Example"),
+                (pymupdf.PDF_WIDGET_TYPE_TEXT, "remarks", ""),
+                (pymupdf.PDF_WIDGET_TYPE_CHECKBOX, "half days", True),
+                (pymupdf.PDF_WIDGET_TYPE_CHECKBOX, "unpaid", False),
+                (pymupdf.PDF_WIDGET_TYPE_COMBOBOX, "reason", "travel"),
+            ]
+        ):
+            widget = pymupdf.Widget()
+            widget.field_type, widget.field_name, widget.rect = (
+                kind,
+                name,
+                pymupdf.Rect(72, 100 + 30 * place, 272, 120 + 30 * place),
+            )
+            if kind == pymupdf.PDF_WIDGET_TYPE_COMBOBOX:
+                widget.choice_values = ["illness", "travel"]
+            widget.field_value = value
+            page.add_widget(widget)
+        found = read(document.tobytes())
+    assert section(found, "Form fields") == "applicant: Ada Example\n\nhalf days: yes\n\nreason: travel"
+    assert found.page_at(found.text.index("half days")) == 1
+
+
+def test_attached_files_are_named() -> None:
+    with pymupdf.open(stream=pdf([lines(100, 300, PROSE)])) as document:
+        document.embfile_add("budget.xlsx", b"x")
+        assert section(read(document.tobytes()), "Attached files") == "budget.xlsx"
+    with pymupdf.open(stream=pdf([[]])) as document:
+        document.embfile_add("budget.xlsx", b"x")
+        with pytest.raises(NoText, match=r"budget\.xlsx"):
+            read(document.tobytes())
+
+
+def test_a_scan_says_how_to_get_it_read() -> None:
+    with pytest.raises(NoText, match="tesseract-ocr-eng"):
+        read(pdf([[]]))
 
 
 def test_encrypted() -> None:

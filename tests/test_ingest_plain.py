@@ -111,4 +111,4 @@ def test_binary_and_empty_files_are_refused() -> None:
     with pytest.raises(NoText):
         read_document(b"---\ntitle: only this\n---\n", "x.md")
     with pytest.raises(UnsupportedFile, match=r"\.docx"):
-        read_document(b"text", "x.docx")
+        read_document(b"text", "x.odt")

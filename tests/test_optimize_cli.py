@@ -20,7 +20,8 @@ RUNNER = CliRunner()
 
 
 def test_help_teaches_with_examples() -> None:
-    for command in ([], ["compare"], ["eval"], ["labels", "check"], ["labels", "split"], ["labels", "agreement"]):
+    labels_commands = (["labels", name] for name in ("check", "split", "agreement"))
+    for command in ([], ["compare"], ["eval"], ["anchors"], *labels_commands):
         result = RUNNER.invoke(cli.app, [*command, "--help"])
         assert result.exit_code == 0
         assert "python -m optimize" in result.stdout
@@ -52,7 +53,7 @@ def test_an_unknown_stage_is_wrong_use() -> None:
 @pytest.fixture
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     runner = run(tmp_path, script())
-    monkeypatch.setattr(cli, "_load", lambda *_: runner.make())
+    monkeypatch.setattr(cli, "load_program", lambda *_: runner.make())
     return tmp_path / "labels" / "qa.jsonl"
 
 

@@ -83,7 +83,7 @@ def test_retrieval_rows_average_within_a_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize("of", ["routing", "retrieval"])
 def test_the_command_prints_a_table_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str) -> None:
     runner = run(tmp_path, script())
-    monkeypatch.setattr(cli, "_load", lambda *_: runner.make())
+    monkeypatch.setattr(cli, "load_program", lambda *_: runner.make())
     asked = ["eval", "--of", of, "--part", "dev", "--labels", str(tmp_path / "labels")]
     table = CliRunner().invoke(cli.app, asked)
     assert table.exit_code == 0, table.output

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi
 
-from program.errors import EncoderMismatch
+from program.errors import EncoderMismatch, LibraryError
 from program.retrieval.analysis import query_terms, terms
 from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import passage_text
@@ -271,6 +272,72 @@ def test_deleting(library: Index):
     assert find(library, "GPT-3", alpha=0.0) == []
     assert "gpt-0" not in ids(find(library, "GPT-3", k=50))
     assert [item.name for item in library.documents()] == sorted(set(TEXTS) - {"gpt"})
+
+
+def renamed(index: Index, old: str, new: str) -> None:
+    (document,) = (item for item in index.documents() if item.name == old)
+    index.rename(old, replace(document, name=new), lambda c: f"{c.document}-{c.position}")
+
+
+def test_renaming_keeps_everything_but_name_and_ids(library: Index):
+    put(library, "dropout", [TEXTS["dropout"], "It also adds noise."])
+    before = find(library, "dropout", k=50)
+    vectors, tokens = library.vectors(["dropout-0"]), library.token_vectors(["dropout-1"])
+    renamed(library, "dropout", "other")
+
+    def under_its_new_name(hit: Hit) -> Hit:
+        if hit.chunk.document != "dropout":
+            return hit
+        new = replace(hit.chunk, document="other", id=hit.chunk.id.replace("dropout", "other"))
+        return replace(hit, chunk=new)
+
+    assert find(library, "dropout", k=50) == [under_its_new_name(hit) for hit in before]
+    assert (library.vectors(["other-0"])["other-0"] == vectors["dropout-0"]).all()
+    assert (library.token_vectors(["other-1"])["other-1"] == tokens["dropout-1"]).all()
+    assert library.vectors(["dropout-0"]) == library.token_vectors(["dropout-1"]) == {}
+    assert {item.name: item.chunks for item in library.documents()}["other"] == 2
+    assert not library.delete("dropout")
+
+
+def test_a_document_of_the_new_name_goes(library: Index):
+    renamed(library, "dropout", "gpt")
+    assert find(library, "GPT-3 parameters", alpha=0.0) == []
+    assert ids(find(library, "overfitting", alpha=0.0)) == ["gpt-0"]
+    assert len(library) == len(library.documents()) == len(TEXTS) - 1
+
+
+def test_renaming_to_the_same_name_changes_what_is_known_of_the_file(library: Index):
+    before = find(library, "dropout", k=50)
+    (document,) = (item for item in library.documents() if item.name == "dropout")
+    library.rename("dropout", replace(document, path="/new/place", stamp="x", chunks=99), lambda c: c.id)
+    assert find(library, "dropout", k=50) == before
+    assert replace(document, path="/new/place", stamp="x") in library.documents()
+
+
+def test_renaming_what_is_not_there_changes_nothing(library: Index):
+    before = library.documents()
+    for name, new in (("absent", "dropout"), ("absent", "absent")):
+        with pytest.raises(LibraryError, match="absent"):
+            library.rename(name, Document(new, "", ""), lambda c: c.id)
+    assert library.documents() == before
+
+
+def test_vectors_may_come_one_by_one(library: Index):
+    """Each is asked for once, in order, so that they need not all be in memory."""
+
+    class Asked(list[np.ndarray]):
+        def __iter__(self):
+            for place in range(len(self)):
+                asked.append(place)
+                yield self[place]
+
+    asked: list[int] = []
+    chunks = [chunk("new", place, text) for place, text in enumerate(("zeppelin one", "zeppelin two"))]
+    vectors, tokens = ENCODER.encode_with_tokens([passage_text(item) for item in chunks])
+    library.replace(Document("new", "", ""), chunks, Asked(vectors), Asked(tokens))
+    assert asked == [0, 0, 1, 1]
+    assert ids(find(library, "zeppelin", alpha=0.0)) == ["new-0", "new-1"]
+    assert np.allclose(library.vectors(["new-1"])["new-1"], vectors[1])
 
 
 def test_a_document_without_chunks_is_remembered(empty: Index):

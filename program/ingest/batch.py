@@ -1,135 +1,152 @@
-"""Files into an index: found, read, chunked, encoded, written, with a report for each."""
+"""Files into an index: found, read, chunked, encoded, written, with a report for each.
+
+While one file is encoded, another process reads the next. A document is written in one step when all of it is encoded,
+so a run that is killed has lost that file at most, and the next run goes on from there.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import cache, partial
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from program.errors import CorruptFile, EncryptedFile, NoText, ReadError, UnsupportedFile
-from program.ingest.chunking import chunk_document
-from program.ingest.documents import DocumentText
+from program.errors import EncoderMismatch
+from program.ingest.chunking import chunk_id
+from program.ingest.documents import Description
 from program.ingest.files import Found, find_files
-from program.ingest.readers import read_document, reader_for
+from program.ingest.identity import Known
+from program.ingest.isolated import Limits
+from program.ingest.pace import Pace
+from program.ingest.plan import FileReport, Planner, Step
+from program.ingest.spool import Spool
+from program.retrieval.embedded import FILE
 from program.retrieval.encoders import Encoder, passage_text
-from program.retrieval.index import Document, Index
-from program.types import Chunk
+from program.retrieval.index import Index
 
-Status = Literal["indexed", "unchanged", "no text", "encrypted", "corrupt", "unsupported", "unreadable"]
-#: (files done, files, what is being done)
-Progress = Callable[[int, int, str], None]
+#: (files done, files, what is being done); a file half of which is encoded counts half
+Progress = Callable[[float, int, str], None]
 
 #: Chunks encoded between two reports of progress.
 BATCH = 64
-#: Change this when the same file would be read or chunked otherwise: unchanged files are then indexed anew.
-RULES = b"1"
-
-_STATUS: dict[type[ReadError], Status] = {
-    UnsupportedFile: "unsupported",
-    EncryptedFile: "encrypted",
-    CorruptFile: "corrupt",
-    NoText: "no text",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FileReport:
-    """What became of one file. `document` is its name in the index; `chunks` counts what the index holds of it."""
-
-    path: str
-    document: str
-    status: Status
-    chunks: int = 0
-    message: str = ""
+#: Chunks whose writing takes long enough to be told.
+MANY = 2000
 
 
 def ingest(
     paths: Sequence[Path],
     index: Index,
-    encoder: Encoder,
+    encoder: Encoder | Callable[[], Encoder],
     *,
     password: str | None = None,
+    limits: Limits | None = None,
+    mirror: bool = False,
+    described: Mapping[Path, Description] | None = None,
     on_progress: Progress | None = None,
 ) -> list[FileReport]:
-    """Index the files given and all files in the folders given; one report for each, in the order they were found.
+    """Index files, folders and patterns (see `find_files`); one report for each file, in the order they were found.
 
-    A file whose bytes the index knows is left alone; a changed one replaces its old chunks in one step. A file that
-    cannot be read stops nothing: its report says why, and what the index held of it stays. Raises LibraryError.
+    A file whose content the index knows is not read again: a copy stays under the name it is known by, and where the
+    known file is gone, the document takes the new name (its title stays). A changed file replaces its old chunks in one
+    step. A file that cannot be read stops nothing: its report says why, and what the index held of it stays.
+
+    encoder: or what loads it, called when there is something to encode. mirror: the index is to hold these files and no
+    others; a name is then the same document wherever its folder lies, and documents without a file are deleted.
+    described: what is known of files when they are read, by their path as given.
+
+    Raises LibraryError (EncoderMismatch for an encoder that the index was not made with), and what loading an encoder
+    raises.
     """
-    known = {document.name: document for document in index.documents()}
-    found = find_files(paths)
-    reports: list[FileReport] = []
-    for place, file in enumerate(found):
-        say = partial(on_progress or _silent, place, len(found))
-        say(file.name)
-        reports.append(_ingest_file(file, known.get(file.name), index, encoder, password, say))
-    if on_progress and found:
-        on_progress(len(found), len(found), f"{len(found)} files read")
+    known = Known(index.documents())
+    found = [file for file in find_files(paths, None if mirror else known.names()) if not _is_index(file, index)]
+    load = cache(partial(_load, encoder, index.encoder))
+    places = {file.name: file.real for file in found} if mirror else None
+    by_name = {file.name: (described or {})[file.path] for file in found if file.path in (described or {})}
+    planner = Planner(known, load, password, limits or Limits(), places, by_name)
+    reports = _run(found, index, load, planner, on_progress)
+    if mirror:
+        kept = {report.document for report in reports}
+        for document in index.documents():
+            if document.name not in kept:
+                index.delete(document.name)
     return reports
 
 
-def _ingest_file(
-    file: Found,
-    known: Document | None,
+def _run(
+    found: Sequence[Found],
     index: Index,
-    encoder: Encoder,
-    password: str | None,
-    say: Callable[[str], None],
-) -> FileReport:
-    report = partial(FileReport, str(file.path), file.name)
-    held = known.chunks if known else 0
-    try:
-        if file.problem:
-            return report("unreadable", held, file.problem)
-        reader_for(file.name)  # before all of a large file of another kind is read
-        data = file.path.read_bytes()
-        sha256 = hashlib.sha256(RULES + data).hexdigest()
-        if known and known.sha256 == sha256:
-            return report("unchanged", held)
-        text, chunks = _read(data, file.name, password, encoder)
-    except ReadError as error:
-        return report(_STATUS.get(type(error), "corrupt"), held, str(error))
-    except OSError as error:
-        return report("unreadable", held, f"The file cannot be read ({error.strerror or error}).")
-    vectors, tokens = _encode(chunks, encoder, lambda done: say(f"{file.name}: {done} of {len(chunks)} passages"))
-    document = Document(file.name, text.title, sha256, text.source, text.field, text.year, len(chunks), len(text.text))
-    index.replace(document, chunks, vectors, tokens)
-    return report("indexed", len(chunks))
+    encoder: Callable[[], Encoder],
+    planner: Planner,
+    on_progress: Progress | None,
+) -> list[FileReport]:
+    """Plan each file, one ahead, and carry the plans out."""
+    tell = on_progress or _silent
+    work = {file.real: planner.work(file) for file in found}
+    pace = Pace((file.real.suffix, work[file.real]) for file in found)
+    reports: list[FileReport] = []
+    # Leaving, the planner stops reading before its thread is waited for.
+    with ThreadPoolExecutor(1, "read-ahead") as thread, closing(planner):
+        ahead = [thread.submit(planner.step, file) for file in found[:1]]
+        for place, file in enumerate(found):
+            if not ahead[0].done():
+                tell(place, len(found), _line(pace, file, "reading"))
+            step = ahead.pop().result()
+            ahead += [thread.submit(planner.step, following) for following in found[place + 1 : place + 2]]
+            pace.opened(file.real.suffix, work[file.real], len(step.chunks))
+
+            def say(share: float, doing: str, file: Found = file, place: int = place) -> None:
+                tell(place + share, len(found), _line(pace, file, doing))
+
+            _carry_out(step, index, encoder, pace, say)
+            reports.append(step.report)
+    if reports:
+        tell(len(found), len(found), f"{len(found)} file{'s' * (len(found) != 1)} done")
+    return reports
 
 
-def _read(data: bytes, name: str, password: str | None, encoder: Encoder) -> tuple[DocumentText, list[Chunk]]:
-    """Raises ReadError, and nothing else: what a reader did not foresee is a damaged file."""
-    try:
-        text = read_document(data, name, password)
-        chunks = chunk_document(text, name, encoder.count, encoder.max_tokens)
-    except ReadError:
-        raise
-    except Exception as error:
-        raise CorruptFile(f"The file cannot be understood ({type(error).__name__}: {error}).") from error
-    if not chunks:
-        raise NoText("The file holds no text.")
-    return text, chunks
+def _carry_out(
+    step: Step, index: Index, encoder: Callable[[], Encoder], pace: Pace, say: Callable[[float, str], None]
+) -> None:
+    """Change the index as planned. say: (share of the file that is encoded, what is being done)."""
+    if step.gone:
+        index.delete(step.gone)
+    if step.document is None:
+        return
+    if not step.chunks:
+        index.rename(step.old, step.document, lambda c: chunk_id(c.document, c.position, c.text))
+        return
+    folder, total = Path(index.location), len(step.chunks)
+    with Spool(folder if folder.is_dir() else None, encoder().dimensions) as spool:
+        for begin in range(0, total, BATCH):
+            part = step.chunks[begin : begin + BATCH]
+            spool.add(*encoder().encode_with_tokens([passage_text(chunk) for chunk in part]))
+            pace.encoded(len(part))
+            done = begin + len(part)
+            say(done / total, f"{done} of {total} passages")
+        if total > MANY:
+            say(1, f"writing {total} passages")
+        index.replace(step.document, step.chunks, spool.vectors, spool.tokens)
 
 
-def _encode(
-    chunks: Sequence[Chunk], encoder: Encoder, say: Callable[[int], None]
-) -> tuple[NDArray[np.float32], list[NDArray[np.int8]]]:
-    """Vectors, float32 [chunks, d], and token vectors of title + text."""
-    vectors: list[NDArray[np.float32]] = []
-    tokens: list[NDArray[np.int8]] = []
-    for begin in range(0, len(chunks), BATCH):
-        batch, of_batch = encoder.encode_with_tokens([passage_text(chunk) for chunk in chunks[begin : begin + BATCH]])
-        vectors.append(batch)
-        tokens += of_batch
-        say(len(tokens))
-    return np.concatenate(vectors), tokens
+def _load(encoder: Encoder | Callable[[], Encoder], fingerprint: str) -> Encoder:
+    loaded = encoder() if callable(encoder) else encoder
+    if loaded.fingerprint != fingerprint:
+        raise EncoderMismatch(
+            f"The library was made with the encoder {fingerprint}, not with {loaded.fingerprint}.",
+            "Set RAG_ENCODER to that encoder, or ingest into another folder with --index.",
+        )
+    return loaded
 
 
-def _silent(_done: int, _total: int, _what: str) -> None:
+def _is_index(file: Found, index: Index) -> bool:
+    """Whether this is a file of the index itself, which may lie in the folder that is ingested."""
+    return file.real.name.startswith(FILE) and file.real.parent == Path(index.location).resolve()
+
+
+def _line(pace: Pace, file: Found, doing: str) -> str:
+    return ": ".join(part for part in (str(pace), file.name, doing) if part)
+
+
+def _silent(_done: float, _total: int, _what: str) -> None:
     """For callers who want no progress."""

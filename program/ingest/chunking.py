@@ -1,27 +1,39 @@
-"""A document's text in chunks that fit the encoder's window: whole sentences, a little overlap, never across sections.
+"""A document's text in chunks: whole sentences and whole table rows, a little overlap, never across sections.
 
-An abstract is chunked by itself. A section too small to stand alone joins its neighbour, so that nothing is lost.
+A chunk grows to the target and takes the sentence that crosses it while that stays within the slack and the encoder's
+window. The last one or two sentences come again at the start of the next chunk. An abstract is chunked by itself.
+
+No chunk is under LEAST tokens, for it would match everything and answer nothing. So that nothing is lost with it, a
+smaller section joins its neighbour, and a smaller rest takes the sentence before it along; only a document that is
+smaller as a whole stays as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
-from program.ingest.documents import DocumentText, Section
+from program.ingest.documents import DocumentText, Section, Table
 from program.sentences import split_sentences
+from program.tokens import count_tokens
 from program.types import Chunk
 
-#: Tokens of a chunk with its title, as the encoder counts them: short enough to be about one thing.
-TARGET = 180
-#: A chunk, or a section, with fewer tokens joins its neighbour.
-TINY = 30
-#: Most sentences that a chunk repeats of the one before, and their greatest share of its tokens (17% on average).
-OVERLAP_SENTENCES = 2
-OVERLAP_SHARE = 0.25
-#: Fewest tokens left to the text, however long the title is.
-LEAST = 32
+#: Tokens (cl100k) of a chunk's text: short enough to be about one thing.
+TARGET = 150
+#: Share of the target that a chunk may have more, so that its last sentence is whole.
+SLACK = 0.2
+#: Fewest tokens of a chunk.
+LEAST = 20
+#: Share of the target up to which a chunk repeats the last sentence, and the last two, of the one before.
+OVERLAP_SHARES = (0.4, 0.25)
+#: Fewest of the encoder's tokens left to the text, however long the title is.
+ROOM = 32
+#: Most characters between two sections that join: a heading or two, not a part that the reader left out.
+GAP = 300
 #: Most characters that count as one token: a tokenizer may take a thousand letters in a row for one unknown word.
 CHARACTERS = 10
 
@@ -30,116 +42,193 @@ Count = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A sentence, or a part of one that is longer than a chunk."""
+    """What is never cut: a sentence, a table or one of its rows; or a part of one that is longer than the window.
+
+    tokens: cl100k. encoded: the encoder's.
+    """
 
     start: int
     end: int
     tokens: int
+    encoded: int
+    is_table: bool
 
 
-def chunk_document(document: DocumentText, name: str, count: Count, window: int) -> list[Chunk]:
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """target, most: cl100k tokens of a chunk. window: the encoder's tokens of its text."""
+
+    target: int
+    most: int
+    window: int
+
+    def hold(self, tokens: int, encoded: int) -> bool:
+        return tokens <= self.most and encoded <= self.window
+
+
+def chunk_document(
+    document: DocumentText, name: str, count: Count, window: int, *, target: int = TARGET
+) -> list[Chunk]:
     """Chunks in the order of the text; each one's text is `document.text[start:end]`.
 
     name: the document's name in the index. count: tokens of a text, as the encoder counts them. window: tokens that the
-    encoder reads of title and text together. Ids depend on name, position and text alone.
+    encoder reads of title and text together. target: tokens (cl100k) of a chunk. A sentence is cut only where it is
+    longer than the window. Ids depend on name, position and text alone.
     """
-    count = _at_least(count)
-    title = count(document.title)
-    most = max(window - title, LEAST)
-    target = max(min(TARGET, window) - title, LEAST)
-    chunks: list[Chunk] = []
-    for section, pieces in _joined_sections(document, target, count):
-        for first, last in _windows(pieces, target, most):
-            start, end = pieces[first].start, pieces[last].end
-            text = document.text[start:end]
-            chunks.append(
-                Chunk(
-                    id=_id(name, len(chunks), text),
-                    document=name,
-                    title=document.title,
-                    text=text,
-                    kind=section.kind,
-                    heading=section.heading,
-                    page=document.page_at(start),
-                    start=start,
-                    end=end,
-                    position=len(chunks),
-                    field=document.field,
-                    year=document.year,
-                    page_breaks=",".join(f"{at}:{page}" for at, page in document.pages if start < at < end),
-                )
-            )
-    return chunks
+    sizes = _Sizes(target, round(target * (1 + SLACK)), max(window - count(document.title), ROOM))
+    found: list[tuple[Section, int, int]] = []
+    for section in _joined_sections(document):
+        pieces = list(_pieces(document, section, sizes, _at_least(count)))
+        found += ((section, pieces[first].start, pieces[end - 1].end) for first, end in _windows(pieces, sizes))
+    kept = [span for span in found if not _is_tiny(document.text[span[1] : span[2]])] or found[:1]
+    return [_chunk(document, name, position, *span) for position, span in enumerate(kept)]
 
 
-def _joined_sections(document: DocumentText, target: int, count: Count) -> Iterator[tuple[Section, list[_Piece]]]:
-    """Sections with their pieces. A tiny one joins the next of its kind, else the one before; the larger one's heading
-    stays, and the heading between them becomes text."""
-    joined: list[tuple[Section, list[_Piece]]] = []
+def _chunk(document: DocumentText, name: str, position: int, section: Section, start: int, end: int) -> Chunk:
+    text = document.text[start:end]
+    return Chunk(
+        id=chunk_id(name, position, text),
+        document=name,
+        title=document.title,
+        text=text,
+        kind=section.kind,
+        heading=section.heading,
+        page=document.page_at(start),
+        start=start,
+        end=end,
+        position=position,
+        field=document.field,
+        year=document.year,
+        page_breaks=",".join(f"{at}:{page}" for at, page in document.pages if start < at < end),
+    )
+
+
+def _joined_sections(document: DocumentText) -> list[Section]:
+    """Sections, tiny ones joined to the next, or to the one before where nothing follows."""
+    joined: list[Section] = []
     for section in document.sections:
-        pieces = _pieces(document.text, section.start, section.end, target, count)
-        if joined and joined[-1][0].kind == section.kind and min(_total(joined[-1][1]), _total(pieces)) < TINY:
-            before, earlier = joined[-1]
-            if _total(earlier) < TINY or section is document.sections[-1]:
-                larger = section if _total(pieces) > _total(earlier) else before
-                between = _pieces(document.text, before.end, section.start, target, count)
-                merged = Section(before.start, section.end, larger.heading, section.kind)
-                joined[-1] = merged, [*earlier, *between, *pieces]
-                continue
-        joined.append((section, pieces))
-    return ((section, pieces) for section, pieces in joined if pieces)
+        if (
+            joined
+            and _is_tiny(document.text[joined[-1].start : joined[-1].end])
+            and section.start - joined[-1].end <= GAP
+        ):
+            section = _join(document, joined.pop(), section, joined)
+        joined.append(section)
+    kept: list[Section] = []
+    for section in joined:
+        if kept and _is_tiny(document.text[section.start : section.end]) and section.start - kept[-1].end <= GAP:
+            section = _join(document, kept.pop(), section, kept)
+        kept.append(section)
+    return kept
 
 
-def _windows(pieces: Sequence[_Piece], target: int, most: int) -> Iterator[tuple[int, int]]:
-    """First and last piece of each chunk: as many as fit `target`; a tiny rest goes into the last chunk."""
-    rest = _total(pieces)  # tokens from `next_new` on
-    first = next_new = 0
-    while next_new < len(pieces):
-        tokens = sum(piece.tokens for piece in pieces[first:next_new])
-        while next_new < len(pieces):
-            piece = pieces[next_new]
-            fits = tokens + piece.tokens <= target or (rest < TINY and tokens + rest <= most)
-            if next_new > first and not fits:
+def _is_tiny(text: str) -> bool:
+    return count_tokens(text.strip()[: 10 * CHARACTERS * LEAST]) < LEAST
+
+
+def _join(document: DocumentText, first: Section, second: Section, before: Sequence[Section]) -> Section:
+    """One section with the heading and the kind of the larger; the other's heading becomes part of its text."""
+    if first.end - first.start >= second.end - second.start:
+        return Section(first.start, second.end, first.heading, first.kind)
+    start = first.start
+    floor = before[-1].end if before else 0
+    heading = document.text.rfind(first.heading, floor, start) if first.heading else -1
+    if heading >= 0 and not re.search(r"\w", document.text[heading + len(first.heading) : start]):
+        start = max(document.text.rfind("\n", floor, heading) + 1, floor)
+    return Section(start, second.end, second.heading, second.kind)
+
+
+def _windows(pieces: Sequence[_Piece], sizes: _Sizes) -> Iterator[tuple[int, int]]:
+    """Range of pieces of each chunk."""
+    first = end = 0
+    while end < len(pieces):
+        tokens, encoded = _tokens(pieces[first:end]), _encoded(pieces[first:end])
+        new = end
+        while end < len(pieces):
+            piece = pieces[end]
+            if end > new and (tokens >= sizes.target or not sizes.hold(tokens + piece.tokens, encoded + piece.encoded)):
                 break
             tokens += piece.tokens
-            rest -= piece.tokens
-            next_new += 1
-        yield first, next_new - 1
-        if next_new < len(pieces):
-            first = _overlap_from(pieces, first, next_new, target)
+            encoded += piece.encoded
+            end += 1
+        yield first, end
+        first = _overlap_from(pieces, first, end, sizes)
 
 
-def _overlap_from(pieces: Sequence[_Piece], first: int, next_new: int, target: int) -> int:
-    """Where the next chunk begins: some of the last sentences again, if they and the next one fit."""
-    begin, repeated = next_new, 0
-    while begin - 1 > first and next_new - begin < OVERLAP_SENTENCES:
-        repeated += pieces[begin - 1].tokens
-        if repeated > OVERLAP_SHARE * target or repeated + pieces[next_new].tokens > target:
+def _overlap_from(pieces: Sequence[_Piece], first: int, end: int, sizes: _Sizes) -> int:
+    """Where the chunk after pieces[first:end] begins: one or two sentences back, if they are short and the next fits.
+
+    A rest that is too small for a chunk takes as much before it along as makes it large enough.
+    """
+    rest = _tokens(pieces[end : end + LEAST])
+    following = pieces[end : end + 1]
+    begin = end
+    while begin - 1 > first:
+        repeated = pieces[begin - 1 : end]
+        tokens, encoded = _tokens(repeated), _encoded(repeated)
+        share = OVERLAP_SHARES[end - begin] if end - begin < len(OVERLAP_SHARES) else 0.0
+        is_short = tokens <= share * sizes.target and not any(piece.is_table for piece in repeated)
+        is_needed = _tokens(repeated[1:]) + rest < LEAST
+        fits = sizes.hold(tokens + _tokens(following), encoded + _encoded(following))
+        if not fits or not (is_short or is_needed):
             break
         begin -= 1
     return begin
 
 
-def _pieces(text: str, start: int, end: int, target: int, count: Count) -> list[_Piece]:
-    pieces: list[_Piece] = []
+def _pieces(document: DocumentText, section: Section, sizes: _Sizes, count: Count) -> Iterator[_Piece]:
+    """Sentences, tables and parts of what is too long, in order."""
+    text = document.text
+    position = section.start
+    first, last = (bisect_left(document.tables, place, key=attrgetter("start")) for place in (position, section.end))
+    for table in document.tables[first:last]:
+        yield from _sentences(text, position, table.start, sizes, count)
+        whole = _piece(text, table.start, table.end, count, is_table=True)
+        if sizes.hold(whole.tokens, whole.encoded):
+            yield whole
+        else:
+            for start, end in _rows(text, table):
+                yield from _fitting(text, start, end, sizes, count, is_table=True)
+        position = table.end
+    yield from _sentences(text, position, section.end, sizes, count)
+
+
+def _sentences(text: str, start: int, end: int, sizes: _Sizes, count: Count) -> Iterator[_Piece]:
     for sentence in split_sentences(text[start:end]):
-        span = start + sentence.start, start + sentence.end
-        tokens = count(sentence.text) if len(sentence.text) <= CHARACTERS * target else target + 1
-        pieces += [_Piece(*span, tokens)] if tokens <= target else _parts(text, *span, target, count)
-    return pieces
+        yield from _fitting(text, start + sentence.start, start + sentence.end, sizes, count)
 
 
-def _parts(text: str, start: int, end: int, target: int, count: Count) -> Iterator[_Piece]:
-    """A long sentence in parts of at most `target` tokens, cut between words where there are any."""
-    size = CHARACTERS * target
+def _fitting(
+    text: str, start: int, end: int, sizes: _Sizes, count: Count, *, is_table: bool = False
+) -> Iterator[_Piece]:
+    """A stretch as one piece if the window holds it, else in parts."""
+    if end - start <= CHARACTERS * sizes.window:
+        piece = _piece(text, start, end, count, is_table)
+        if piece.encoded <= sizes.window:
+            yield piece
+            return
+    parts = list(_parts(text, start, end, sizes, count, is_table))
+    if len(parts) > 1 and parts[-1].tokens < LEAST:
+        middle = _word_end(text, parts[-2].start, (parts[-2].start + end) // 2, end)
+        parts[-2:] = [
+            _piece(text, parts[-2].start, middle, count, is_table),
+            _piece(text, middle, end, count, is_table),
+        ]
+    yield from parts
+
+
+def _parts(text: str, start: int, end: int, sizes: _Sizes, count: Count, is_table: bool) -> Iterator[_Piece]:
+    """Parts that the sizes hold, cut between words where there are any."""
+    longest = CHARACTERS * sizes.window
+    size = longest
     while start < end:
         stop = _word_end(text, start, min(start + size, end), end)
-        tokens = count(text[start:stop])
-        while tokens > target and stop - start > 1:
+        piece = _piece(text, start, stop, count, is_table)
+        while not sizes.hold(piece.tokens, piece.encoded) and stop - start > 1:
             stop = _word_end(text, start, start + (stop - start) // 2, end)
-            tokens = count(text[start:stop])
-        yield _Piece(start, stop, tokens)
-        size = min(2 * (stop - start), CHARACTERS * target)  # the next part is likely alike: count little in vain
+            piece = _piece(text, start, stop, count, is_table)
+        yield piece
+        size = min(2 * (stop - start), longest)  # the next part is likely alike: count little in vain
         start = stop
         while start < end and text[start].isspace():
             start += 1
@@ -155,13 +244,35 @@ def _word_end(text: str, start: int, stop: int, end: int) -> int:
     return max(stop, start + 1)
 
 
+def _rows(text: str, table: Table) -> Iterator[tuple[int, int]]:
+    """The header with the first row, then each row."""
+    start, end = table.start, text.find("\n", table.header_end, table.end)
+    while start < table.end:
+        end = end if end >= 0 else table.end
+        yield start, end
+        start = end + 1
+        end = text.find("\n", start, table.end)
+
+
+def _piece(text: str, start: int, end: int, count: Count, is_table: bool = False) -> _Piece:
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    while start < end and text[start].isspace():
+        start += 1
+    return _Piece(start, end, count_tokens(text[start:end]), count(text[start:end]), is_table)
+
+
 def _at_least(count: Count) -> Count:
     return lambda text: max(count(text), len(text) // CHARACTERS)
 
 
-def _total(pieces: Sequence[_Piece]) -> int:
+def _tokens(pieces: Sequence[_Piece]) -> int:
     return sum(piece.tokens for piece in pieces)
 
 
-def _id(name: str, position: int, text: str) -> str:
+def _encoded(pieces: Sequence[_Piece]) -> int:
+    return sum(piece.encoded for piece in pieces)
+
+
+def chunk_id(name: str, position: int, text: str) -> str:
     return hashlib.sha256(f"{name}\0{position}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from program.types import ChunkKind
 
@@ -26,9 +26,19 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """A Markdown table in a document's text, [start, end); [start, header_end) is its header row and separator line."""
+
+    start: int
+    end: int
+    header_end: int
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentText:
     """A document as it is searched and quoted. Sections are in order and do not overlap; what is in none is left out.
 
+    tables: what `program.ingest.tables.find_tables` finds in the text, if it is Markdown; their rows are never cut.
     pages: (offset, page) where the text of a page begins, by offset, pages counted from 1; empty without pages.
     source: where the document comes from, for people, for example `arXiv:1706.03762`.
     """
@@ -40,11 +50,31 @@ class DocumentText:
     source: str = ""
     field: str = ""
     year: int | None = None
+    tables: tuple[Table, ...] = ()
 
     def page_at(self, offset: int) -> int | None:
         """Page on which the character at `offset` stands; None when the document has no pages."""
         place = bisect_right(self.pages, offset, key=lambda entry: entry[0]) - 1
         return self.pages[max(place, 0)][1] if self.pages else None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is known of a document from elsewhere; what is not empty goes before what the file says of itself."""
+
+    title: str = ""
+    source: str = ""
+    field: str = ""
+    year: int | None = None
+
+    def applied_to(self, document: DocumentText) -> DocumentText:
+        return replace(
+            document,
+            title=clean_title(self.title) or document.title,
+            source=self.source or document.source,
+            field=self.field or document.field,
+            year=self.year or document.year,
+        )
 
 
 def clean_text(text: str) -> str:

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file to read. `name` is distinct in one call; `problem` says why the path cannot be read, if so."""
+    """A file to read. `name` is distinct in one call; `real` is its path without links; `problem` says why it cannot be
+    read, if so."""
 
     path: Path
     name: str
+    real: Path
     problem: str = ""
 
 
-def find_files(paths: Sequence[Path]) -> list[Found]:
-    """Files given, and all in folders given, sorted; each once. Hidden ones in folders are skipped.
+def find_files(paths: Sequence[Path], names: Mapping[Path, str] | None = None) -> list[Found]:
+    """Files given, all in folders given, and all that patterns given match (`**` is any folders); sorted; each once.
+    Hidden ones in folders and of patterns are skipped.
 
-    A name is the path inside the given folder, or the name of a file given itself. Where two different files would have
-    the same name, the later one gets enough of its folders before it. Links in a folder are followed to files inside
-    that folder only.
+    A name is the path inside the given folder, or the name of a file given itself or matched by a pattern. Where
+    another file has that name, one found earlier or one in `names` (real path to name), it gets enough of its folders
+    before it. A file in `names` keeps its name. Links in a folder are followed to files inside that folder only.
     """
+    names = names or {}
     found: list[Found] = []
-    taken: set[str] = set()
+    taken: set[str] = set(names.values())
     seen: set[Path] = set()
     for given in paths:
-        for path, relative, problem in _walk(Path(given)):
+        for path, relative, problem in _expand(Path(given)):
             real = Path(os.path.realpath(path))
             if real in seen:
                 continue
             seen.add(real)
-            name = _distinct(relative, real, taken)
+            name = names.get(real) or _distinct(relative, real, taken)
             taken.add(name)
-            found.append(Found(path, name, problem))
+            found.append(Found(path, name, real, problem))
     return found
+
+
+def _expand(given: Path) -> Iterator[tuple[Path, str, str]]:
+    """(path, name, problem) of every file that a path or a pattern stands for."""
+    if os.path.lexists(given) or not glob.has_magic(str(given)):
+        yield from _walk(given)
+        return
+    matches = sorted(glob.glob(str(given), recursive=True))  # noqa: PTH207 (pathlib's own matches hidden files)
+    if not matches:
+        yield given, str(given), "No file matches this pattern."
+    for match in matches:
+        # `**` matches folders beside the files in them.
+        if "**" not in given.parts or not Path(match).is_dir():
+            yield from _walk(Path(match))
 
 
 def _walk(given: Path) -> Iterator[tuple[Path, str, str]]:

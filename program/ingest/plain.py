@@ -12,6 +12,7 @@ from frontmatter.default_handlers import YAMLHandler
 
 from program.errors import CorruptFile, NoText
 from program.ingest.documents import DocumentText, Section, clean_text, clean_title, kind_of, title_from_name
+from program.ingest.tables import find_tables, repeat_headers
 
 #: Bytes that encoding detection looks at.
 DETECTION_BYTES = 200_000
@@ -20,17 +21,27 @@ CONTROL_SHARE = 0.05
 
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _CONTROL = bytes(sorted(set(range(32)) - set(b"\t\n\v\f\r\x1b")))
+#: Character sets; Python's other codecs (of escapes, of domain names) are not made for texts of strangers.
+_CHARACTER_SETS = re.compile(
+    r"utf[-_]?8|utf[-_]?16([-_]?[lb]e)?|(us-)?ascii|iso[-_]?(8859[-_]?\d+|2022[-_](jp|kr))|latin[-_]?\d|windows[-_]?125\d|cp\d+"
+    r"|koi8[-_][ru]|gb2312|gbk|gb18030|big5([-_]hkscs)?|euc[-_](jp|kr)|(x-)?s(hift)?[-_]?jis|mac[-_]?roman|tis[-_]?620",
+    re.IGNORECASE,
+)
+_LATIN_1 = re.compile(r"(us-)?ascii|iso[-_]?8859[-_]?1|latin[-_]?1", re.IGNORECASE)
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
+_TITLE_LINE = re.compile(r"\s*(?=[^\n]*[^\W\d_]{3})(\S[^\n]{3,100}[^\s.,:;!?])[ \t]*\n[ \t]*\n\s*\S")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
 
 
-def read_markdown(data: bytes, stem: str) -> DocumentText:
+def read_markdown(data: bytes, stem: str, _password: str | None = None) -> DocumentText:
     """Markdown with optional YAML front matter (title, authors, year, arxiv, field, topics).
 
-    The document's text is what follows the front matter. Raises CorruptFile, NoText.
+    The document's text is what follows the front matter; long tables in it are written in parts. Raises CorruptFile,
+    NoText.
     """
     metadata, text = _front_matter(clean_text(decode(data)))
-    title, sections = _sections(text)
+    text = repeat_headers(text)
+    title, sections = markdown_sections(text)
     if not sections:
         raise NoText("The file holds no text.")
     topics = _words(metadata.get("topics"))
@@ -41,22 +52,34 @@ def read_markdown(data: bytes, stem: str) -> DocumentText:
         source=_source(metadata),
         field=_word(metadata.get("field")) or (topics[0] if topics else ""),
         year=_year(metadata.get("year")),
+        tables=find_tables(text),
     )
 
 
-def read_text(data: bytes, stem: str) -> DocumentText:
-    """Plain text: one section. Raises CorruptFile, NoText."""
+def read_text(data: bytes, stem: str, _password: str | None = None) -> DocumentText:
+    """Plain text: one section. A line that stands alone above the rest is its title. Raises CorruptFile, NoText."""
     text = clean_text(decode(data))
     if not text.strip():
         raise NoText("The file holds no text.")
-    return DocumentText(title=title_from_name(stem), text=text, sections=(Section(0, len(text)),))
+    first = _TITLE_LINE.match(text)
+    title = clean_title(first.group(1)) if first else title_from_name(stem)
+    return DocumentText(title=title, text=text, sections=(Section(0, len(text)),))
 
 
-def decode(data: bytes) -> str:
-    """Bytes as text: UTF-8, or what their mark or their statistics say. Raises CorruptFile for binary data."""
+def decode(data: bytes, declared: str = "") -> str:
+    """Bytes as text: by their mark, by the encoding they are `declared` to be in, as UTF-8, or as statistics say.
+
+    Raises CorruptFile for binary data.
+    """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return data.decode(encoding, errors="replace")
+    if _CHARACTER_SETS.fullmatch(declared):
+        try:
+            # What is called Latin 1 or ASCII is Windows' superset of both, as browsers read it.
+            return data.decode("cp1252" if _LATIN_1.fullmatch(declared) else declared)
+        except (LookupError, UnicodeError):
+            pass  # many a page says one thing and is another
     if len(data) - len(data.translate(None, _CONTROL)) > CONTROL_SHARE * len(data):
         raise CorruptFile("This is binary data, not text.", "Its name may have the wrong extension.")
     text = data.decode("utf-8", errors="replace")
@@ -87,7 +110,7 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str]:
     return (metadata, content) if isinstance(metadata, dict) else ({}, text)
 
 
-def _sections(text: str) -> tuple[str, list[Section]]:
+def markdown_sections(text: str) -> tuple[str, list[Section]]:
     """The first top heading, which is the document's title, and the sections between headings."""
     title, heading = "", ""
     sections: list[Section] = []

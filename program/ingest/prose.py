@@ -6,14 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 from typing import Literal
 
-from program.ingest.documents import DocumentText, Section, clean_title, kind_of
+from program.ingest.documents import DocumentText, Section, Table, clean_title, kind_of
+from program.ingest.tables import find_tables
 from program.tokens import count_tokens
 
 #: Type larger than the text's by this factor heads a section; smaller by SMALL is a footnote or a caption.
 LARGE = 1.08
 SMALL = 0.93
+#: White between lines, in sizes of type, from which a document has double spacing.
+WIDE = 0.5
 #: Earliest place, as a share of the document, where its references and its acknowledgments may begin.
 REFERENCES_FROM = 0.3
 ACKNOWLEDGMENTS_FROM = 0.5
@@ -29,21 +34,25 @@ _NAMED = re.compile(
 _RUN_IN = re.compile(
     r"(?:(Abstract|ABSTRACT)\s*[—–:.-]|(Acknowledge?ments?|ACKNOWLEDGE?MENTS?)(?:\s*[—–:.-]|\s))\s*(?=[A-Z\"“])"
 )
-_REFERENCES = re.compile(r"(?:[\dIVX]+\.?\s+)?(?:references|bibliography|works cited|literature cited)[.:]?", re.I)
-_ACKNOWLEDGMENTS = re.compile(r"(?:[\dIVX]+\.?\s+)?acknowledge?ments?[.:]?", re.I)
-_APPENDIX = re.compile(r"(?:[A-Z]\.?\s+)?(?:appendi|supplement)", re.I)
+_NUMBER = r"(?:[\dIVX]+\.?\s+)?"
+_OF_A_PAPER = re.compile(rf"{_NUMBER}(?:abstract|introduction)[.:]?", re.I)
+_REFERENCES = re.compile(rf"{_NUMBER}(?:references|bibliography|works cited|literature cited)[.:]?", re.I)
+_ACKNOWLEDGMENTS = re.compile(rf"{_NUMBER}acknowledge?ments?[.:]?", re.I)
+_APPENDIX = re.compile(
+    r"(?:[A-Z]\.?\s+)?(?:[Aa]ppendi|APPENDI|[Ss]upplement|SUPPLEMENT)|[A-Z](?:\.\d{1,2})*\.?\s+[A-Z]"
+)
 _CAPTION = re.compile(r"(?:figure|fig\.|table|algorithm|listing)\s*\d+\s*[:.]", re.I)
 _BULLET = re.compile(r"[•‣◦▪●∙–-]\s")
 _ENDED = re.compile(r"[.!?:;。！？：؟][\"”’)\]»\d,\s\[]*$")
 _CJK = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
 
-_Kind = Literal["body", "float", "heading"]
+_Kind = Literal["body", "float", "heading", "table"]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of print. Boxes are in points; `block` numbers the block it stands in, page by page; `cells` counts
-    pieces with wide gaps between them."""
+    """One line of print, or a whole table as Markdown, alone in its block. Boxes are in points; `block` numbers the
+    block it stands in, page by page; `cells` counts pieces with wide gaps between them."""
 
     text: str
     page: int
@@ -56,6 +65,7 @@ class Row:
     bold: bool
     cells: int
     in_margin: bool
+    table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ def body_size(rows: list[Row]) -> float:
     """Size of type, in points, of most of the text."""
     sizes: Counter[float] = Counter()
     for row in rows:
-        sizes[round(row.size * 2) / 2] += len(row.text)
+        sizes[round(row.size * 2) / 2] += 0 if row.table else len(row.text)
     return sizes.most_common(1)[0][0]
 
 
@@ -82,22 +92,28 @@ def names_section(text: str) -> bool:
     return bool(_NAMED.fullmatch(text) or _NUMBERED.match(text))
 
 
-def document_from_rows(rows: list[Row]) -> DocumentText:
-    """Text with a blank line between paragraphs, its sections and pages; the title is left to the caller."""
+def document_from_rows(rows: list[Row], *, back_matter: bool = False) -> DocumentText:
+    """Text with a blank line between paragraphs, its sections, tables and pages; the title is left to the caller.
+
+    back_matter: keep a paper's acknowledgments and references too.
+    """
     paragraphs = list(_in_order(_paragraphs(rows, body_size(rows))))
-    vocabulary = _vocabulary(rows)
-    return _assemble(_without_back_matter(paragraphs), vocabulary)
+    headed = [(_heading_of(paragraph), paragraph) for paragraph in paragraphs]
+    if not back_matter and any(_OF_A_PAPER.fullmatch(heading) for (_, heading), _ in headed):
+        headed = _without_back_matter(headed)
+    return _assemble([(run_in, paragraph) for (run_in, _), paragraph in headed], _vocabulary(rows))
 
 
 def _paragraphs(rows: list[Row], body: float) -> Iterator[_Paragraph]:
     """Rows as paragraphs, block by block; a run-in heading (Abstract. We ...) becomes a heading of its own."""
     headed = False
-    for block in _blocks(rows):
+    spacing = _spacing(rows)
+    for block in _blocks(rows, spacing):
         right = max(row.x1 for row in block)
         left = min(row.x0 for row in block)
         current: list[Row] = []
         for row in block:
-            if current and _breaks(current, row, left, right, body):
+            if current and _breaks(current, row, left, right, body, spacing):
                 yield _paragraph(current, block, body, headed, right)
                 headed = headed or _is_heading(current, block, body, headed)
                 current = []
@@ -106,18 +122,33 @@ def _paragraphs(rows: list[Row], body: float) -> Iterator[_Paragraph]:
         headed = headed or _is_heading(current, block, body, headed)
 
 
-def _blocks(rows: list[Row]) -> Iterator[list[Row]]:
+def _spacing(rows: list[Row]) -> float:
+    """White between two lines, in sizes of type: about 0 in print, 1 in a manuscript with double spacing."""
+    gaps = [(b.y0 - a.y1) / a.size for a, b in pairwise(rows) if a.page == b.page and a.size == b.size and not a.table]
+    return median([gap for gap in gaps if -0.5 < gap < 2.5] or [0.0])
+
+
+def _blocks(rows: list[Row], spacing: float) -> Iterator[list[Row]]:
+    """Rows by block. In double spacing each line is a block, and what follows a full line is put together with it."""
+    rights: dict[int, float] = {}
+    for row in rows:
+        rights[row.page] = max(rights.get(row.page, 0.0), row.x1)
     block: list[Row] = []
     for row in rows:
         if block and (row.page, row.block) != (block[-1].page, block[-1].block):
-            yield block
-            block = []
+            last = block[-1]
+            full = last.x1 > rights[last.page] - 0.15 * (rights[last.page] - last.x0)
+            same = (row.page, row.size, row.bold, row.table) == (last.page, last.size, last.bold, last.table)
+            near = spacing > WIDE and abs((row.y0 - last.y1) / last.size - spacing) < 0.2
+            if not (near and full and same):
+                yield block
+                block = []
         block.append(row)
     if block:
         yield block
 
 
-def _breaks(current: list[Row], row: Row, left: float, right: float, body: float) -> bool:
+def _breaks(current: list[Row], row: Row, left: float, right: float, body: float, spacing: float) -> bool:
     """Does `row` begin a new paragraph of its block?"""
     last = current[-1]
     height = max(last.size, 1.0)
@@ -125,7 +156,7 @@ def _breaks(current: list[Row], row: Row, left: float, right: float, body: float
         return _looks_headed(last, body) != _looks_headed(row, body)
     if row.cells > 2 or last.cells > 2 or _BULLET.match(row.text):
         return True
-    if row.y0 - last.y1 > 0.7 * height:
+    if row.y0 - last.y1 > (0.7 if spacing < WIDE else spacing + 0.2) * height:
         return True
     ended = _ENDED.search(last.text) is not None
     indented = row.x0 > left + 0.8 * height and last.x0 <= left + 0.4 * height
@@ -137,6 +168,8 @@ def _looks_headed(row: Row, body: float) -> bool:
 
 
 def _paragraph(rows: list[Row], block: list[Row], body: float, headed: bool, right: float) -> _Paragraph:
+    if rows[0].table:
+        return _Paragraph(tuple(rows), "table")
     if _is_heading(rows, block, body, headed):
         return _Paragraph(tuple(rows), "heading")
     text = rows[0].text
@@ -148,7 +181,13 @@ def _paragraph(rows: list[Row], block: list[Row], body: float, headed: bool, rig
 
 def _is_heading(rows: list[Row], block: list[Row], body: float, headed: bool) -> bool:
     text = " ".join(row.text for row in rows)
-    if len(text) > 120 or len(rows) > 3 or sum(c.isalpha() for c in text) < 3 or any(row.cells > 2 for row in rows):
+    if (
+        rows[0].table
+        or len(text) > 120
+        or len(rows) > 3
+        or sum(c.isalpha() for c in text) < 3
+        or any(row.cells > 2 for row in rows)
+    ):
         return False
     alone = len(rows) == len(block)
     if _NAMED.fullmatch(text):
@@ -168,7 +207,7 @@ def _in_order(paragraphs: Iterator[_Paragraph]) -> Iterator[_Paragraph]:
     for paragraph in paragraphs:
         if running and paragraph.kind == "body" and _goes_on(running, paragraph):
             running = _Paragraph(running.rows + paragraph.rows, "body", paragraph.full)
-        elif running and paragraph.kind == "float":
+        elif running and (paragraph.kind in ("float", "table") or _interrupts(running, paragraph)):
             held.append(paragraph)
         else:
             if running:
@@ -184,36 +223,51 @@ def _in_order(paragraphs: Iterator[_Paragraph]) -> Iterator[_Paragraph]:
     yield from held
 
 
+def _interrupts(running: _Paragraph, paragraph: _Paragraph) -> bool:
+    """A line in a cut sentence: the head of the next page, or of a column beside a title."""
+    cut = len(running.rows) > 1 and not _ENDED.search(running.rows[-1].text)
+    return cut and paragraph.kind == "body" and len(paragraph.rows) == 1
+
+
 def _goes_on(first: _Paragraph, second: _Paragraph) -> bool:
     end, begin = first.rows[-1], second.rows[0]
     if _ENDED.search(end.text) or _BULLET.match(begin.text):
         return False
+    if end.in_margin and not begin.in_margin and end.page == begin.page and end.y0 < begin.y0:
+        return False  # a page's header, which stands there once only
     elsewhere = begin.page != end.page or begin.y0 < end.y0
     return begin.text[0].islower() or end.text.endswith("-") or (first.full and elsewhere)
 
 
-def _without_back_matter(paragraphs: list[_Paragraph]) -> list[tuple[str, _Paragraph]]:
-    """(heading run into it, paragraph) without acknowledgments, and without what follows the references up to an
-    appendix."""
-    kept: list[tuple[str, _Paragraph]] = []
-    total = sum(len(paragraph.text) for paragraph in paragraphs)
+def _heading_of(paragraph: _Paragraph) -> tuple[str, str]:
+    """(what is run into the paragraph, the heading): Abstract. We ...; both are "" for most."""
+    if paragraph.kind == "heading":
+        return "", paragraph.text
+    run_in = _RUN_IN.match(paragraph.text) if paragraph.kind in ("body", "float") else None
+    return (run_in.group(), run_in.group(1) or run_in.group(2)) if run_in else ("", "")
+
+
+def _without_back_matter(
+    paragraphs: list[tuple[tuple[str, str], _Paragraph]],
+) -> list[tuple[tuple[str, str], _Paragraph]]:
+    """Without all that follows the heading of the acknowledgments or the references, but for appendices: they hold
+    numbers and proofs that people ask for, and nobody's name."""
+    kept: list[tuple[tuple[str, str], _Paragraph]] = []
+    total = sum(len(paragraph.text) for _, paragraph in paragraphs)
     position = 0
-    left_out: Literal["", "section", "rest"] = ""
-    for paragraph in paragraphs:
-        text = paragraph.text
-        run_in = _RUN_IN.match(text) if paragraph.kind == "body" else None
-        heading = text if paragraph.kind == "heading" else (run_in.group(1) or run_in.group(2)) if run_in else ""
-        if heading:
-            at = position / total
-            if at >= REFERENCES_FROM and _REFERENCES.fullmatch(heading):
-                left_out = "rest"
-            elif left_out != "rest" and at >= ACKNOWLEDGMENTS_FROM and _ACKNOWLEDGMENTS.fullmatch(heading):
-                left_out = "section"
-            elif left_out == "section" or _APPENDIX.match(heading):
-                left_out = ""
-        position += len(text)
+    left_out = False
+    for headed, paragraph in paragraphs:
+        heading = headed[1]
+        at = position / total
+        if (at >= REFERENCES_FROM and _REFERENCES.fullmatch(heading)) or (
+            at >= ACKNOWLEDGMENTS_FROM and _ACKNOWLEDGMENTS.fullmatch(heading)
+        ):
+            left_out = True
+        elif heading and _APPENDIX.match(heading):
+            left_out = False
+        position += len(paragraph.text)
         if not left_out:
-            kept.append((run_in.group() if run_in else "", paragraph))
+            kept.append((headed, paragraph))
     return kept
 
 
@@ -222,6 +276,7 @@ def _assemble(paragraphs: list[tuple[str, _Paragraph]], vocabulary: Counter[str]
     length = 0
     sections: list[Section] = []
     pages: list[tuple[int, int]] = []
+    tables: list[Table] = []
     heading, start = "", 0
 
     def add(text: str) -> None:
@@ -240,6 +295,11 @@ def _assemble(paragraphs: list[tuple[str, _Paragraph]], vocabulary: Counter[str]
             following = paragraph.rows[place + 1] if place + 1 < len(paragraph.rows) else None
             if not pages or pages[-1][1] != row.page:
                 pages.append((length, row.page))
+            if paragraph.kind == "table":
+                tables += [
+                    Table(length + found.start, length + found.end, length + found.header_end)
+                    for found in find_tables(row.text)
+                ]
             add(_join(row.text, following.text, vocabulary) if following else row.text)
         if paragraph.kind == "heading":
             start = length
@@ -252,6 +312,7 @@ def _assemble(paragraphs: list[tuple[str, _Paragraph]], vocabulary: Counter[str]
         text=text,
         sections=tuple(section for section in sections if text[section.start : section.end].strip()),
         pages=tuple(pages),
+        tables=tuple(tables),
     )
 
 
@@ -289,7 +350,7 @@ def _keeps_hyphen(left: str, following: str, vocabulary: Counter[str]) -> bool:
 def _vocabulary(rows: list[Row]) -> Counter[str]:
     """How often each word, and each hyphenated word, stands whole on a line."""
     words: Counter[str] = Counter()
-    for row in rows:
+    for row in (row for row in rows if not row.table):
         found = re.findall(r"[^\W\d_]+(?:[-\u2010][^\W\d_]+)*[-\u2010]?", row.text)
         words.update(word.casefold().replace("\u2010", "-") for word in found if word[-1] not in "-\u2010")
     return words

@@ -1,8 +1,8 @@
 """Is a quote in a text, however either of them was typeset?
 
-White space, hyphens and dashes, soft hyphens and invisible characters are left out of the comparison; compatibility
-forms (ligatures, full width, superscripts), case and the shapes of quotation marks are folded. Text itself is never
-changed for this.
+White space, hyphens and dashes, soft hyphens, invisible characters and the bar that stretches Arabic words are left out
+of the comparison; compatibility forms (ligatures, Arabic letters' shapes, full width, superscripts), case and the shapes
+of quotation marks are folded. Text itself is never changed for this.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 import unicodedata
 from functools import cache, lru_cache
 
-_SAME = str.maketrans({"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "−": "-"})
+_SAME = str.maketrans({"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "−": "-", "ـ": ""})
 #: Unicode categories left out: dashes, invisible format characters (soft hyphen among them), controls, all spaces.
 _LEFT_OUT = frozenset({"Pd", "Cf", "Cc", "Zs", "Zl", "Zp"})
 
 
 def contains_quote(text: str, quote: str) -> bool:
     """Does `text` hold `quote`? A quote with nothing to compare is in no text."""
-    wanted = _fold(quote)
-    return bool(wanted) and wanted in _fold(text)
+    wanted = fold(quote)
+    return bool(wanted) and wanted in fold(text)
 
 
 def find_quote(text: str, quote: str) -> tuple[int, int] | None:
     """Span of the first place where `quote` stands, so that `text[start:end]` reads as the quote; None if nowhere."""
     if not contains_quote(text, quote):
         return None
-    wanted = _fold(quote)
-    begin = _fold(text).index(wanted)
+    wanted = fold(quote)
+    begin = fold(text).index(wanted)
     position, start = 0, 0
     for place, character in enumerate(text):
         following = position + len(_fold_character(character))
@@ -39,7 +39,8 @@ def find_quote(text: str, quote: str) -> tuple[int, int] | None:
 
 
 @lru_cache(maxsize=4096)
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
+    """What is compared of a text."""
     return "".join(map(_fold_character, text))
 
 

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import PurePath
 
-from program.errors import UnsupportedFile
+from program.errors import CorruptFile, ReadError, UnsupportedFile, cause_of
 from program.ingest.documents import DocumentText
-from program.ingest.pdf import read_pdf
-from program.ingest.plain import read_markdown, read_text
 
 #: (bytes, name without extension, password) to text. Raises ReadError.
 Reader = Callable[[bytes, str, str | None], DocumentText]
 
+
+def _reader(module: str, function: str) -> Reader:
+    """A reader in a module of this package, which is loaded when the first file of its kind is read."""
+
+    def read(data: bytes, stem: str, password: str | None) -> DocumentText:
+        found: Reader = getattr(import_module(f"program.ingest.{module}"), function)
+        return found(data, stem, password)
+
+    return read
+
+
 READERS: dict[str, Reader] = {
-    ".md": lambda data, stem, _password: read_markdown(data, stem),
-    ".markdown": lambda data, stem, _password: read_markdown(data, stem),
-    ".txt": lambda data, stem, _password: read_text(data, stem),
-    ".text": lambda data, stem, _password: read_text(data, stem),
-    ".pdf": read_pdf,
+    ".csv": _reader("sheets", "read_csv"),
+    ".docx": _reader("word", "read_docx"),
+    ".eml": _reader("mail", "read_mail"),
+    ".epub": _reader("books", "read_epub"),
+    ".htm": _reader("web", "read_html"),
+    ".html": _reader("web", "read_html"),
+    ".jpeg": _reader("images", "read_picture"),
+    ".jpg": _reader("images", "read_picture"),
+    ".markdown": _reader("plain", "read_markdown"),
+    ".md": _reader("plain", "read_markdown"),
+    ".pdf": _reader("pdf", "read_pdf"),
+    ".png": _reader("images", "read_picture"),
+    ".pptx": _reader("slides", "read_pptx"),
+    ".text": _reader("plain", "read_text"),
+    ".tsv": _reader("sheets", "read_csv"),
+    ".txt": _reader("plain", "read_text"),
+    ".xhtml": _reader("web", "read_html"),
+    ".xlsx": _reader("sheets", "read_xlsx"),
 }
 
 
@@ -34,5 +57,12 @@ def reader_for(name: str) -> Reader:
 
 
 def read_document(data: bytes, name: str, password: str | None = None) -> DocumentText:
-    """The text of a file, read as its name says. Raises ReadError."""
-    return reader_for(name)(data, PurePath(name).stem, password)
+    """The text of a file, read as its name says. Raises ReadError, and nothing else but MemoryError."""
+    reader = reader_for(name)
+    try:
+        return reader(data, PurePath(name).stem, password)
+    except (ReadError, MemoryError):
+        raise
+    except Exception as error:  # the libraries raise any type where a file is damaged
+        hint = "Open it in the program that made it and save it anew."
+        raise CorruptFile(f"The file cannot be understood ({cause_of(error)}).", hint) from error

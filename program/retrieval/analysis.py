@@ -11,7 +11,7 @@ import unicodedata
 
 from program.words import STOP_WORDS
 
-_ACCENT = re.compile("[\u0300-\u036f]")
+_ACCENT = re.compile("[\u0300-\u036f\u0640\u064b-\u0652]")  # and Arabic's vowel signs and stretching bar
 _CJK = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\U00020000-\U0003134f"
 _PIECE = re.compile(
     rf"(?P<cjk>[{_CJK}]+)"
@@ -57,7 +57,7 @@ def _words(text: str) -> list[str]:
 
 
 def _fold(text: str) -> str:
-    """NFKC, case-folded, Latin accents dropped."""
+    """NFKC, case-folded, accents and vowel signs dropped."""
     decomposed = unicodedata.normalize("NFKD", text.casefold())
     return unicodedata.normalize("NFKC", _ACCENT.sub("", decomposed))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
@@ -21,20 +21,25 @@ from numpy.typing import NDArray
 
 from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
 from program.retrieval.analysis import query_terms, terms
+from program.retrieval.encoders import Encoder
 from program.retrieval.fusion import fuse
 from program.retrieval.index import LEG_DEPTH, Document, Filters
 from program.types import Chunk, Fusion, Hit
 
 FILE = "index.sqlite3"
-SCHEMA_VERSION = "2"  # raised when the tables change, or what `analysis` makes of a text
+SCHEMA_VERSION = "3"  # raised when the tables change, or what `analysis` makes of a text
 #: Rarest terms of a long question that are searched: BM25 gets nearly all of its sum from them, in less time.
 MAX_TERMS = 32
+#: Seconds to wait for another process that is writing: some 100,000 passages.
+PATIENCE = 120.0
+#: Bytes left on the disk of the log of a large write.
+LOG_BYTES = 64 * 1024**2
 
 _CHUNK_COLUMNS = ", ".join(f'"{column.name}"' for column in fields(Chunk))
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE documents (name TEXT PRIMARY KEY, title TEXT, sha256 TEXT, source TEXT, field TEXT, year INTEGER,
-    chunks INTEGER, characters INTEGER);
+    chunks INTEGER, characters INTEGER, path TEXT, stamp TEXT);
 CREATE TABLE chunks (key INTEGER PRIMARY KEY, {_CHUNK_COLUMNS}, UNIQUE (id));
 CREATE INDEX chunks_of_document ON chunks (document);
 CREATE TABLE vectors (key INTEGER PRIMARY KEY, vector BLOB NOT NULL);
@@ -67,9 +72,10 @@ class EmbeddedIndex:
         except OSError as error:
             raise LibraryError(f"The folder {path} cannot be made ({error.strerror}).") from error
         with _explained(file):
-            connection = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
                 about = _prepare(connection, encoder, dimensions)
             except sqlite3.Error:
                 connection.close()
@@ -84,6 +90,17 @@ class EmbeddedIndex:
                 "Set RAG_ENCODER to that encoder, or ingest into another folder with --index.",
             )
         return cls(path, connection, encoder, dimensions)
+
+    @classmethod
+    def open_or_make(cls, path: Path, encoder: Callable[[], Encoder]) -> EmbeddedIndex:
+        """The index in folder `path`, whichever encoder made it; `encoder` is loaded only where there is none yet.
+
+        Raises LibraryError, and what loading raises.
+        """
+        if (path / FILE).is_file():
+            return cls.open_as_made(path)
+        made_with = encoder()
+        return cls.open(path, made_with.fingerprint, made_with.dimensions, create=True)
 
     @classmethod
     def open_as_made(cls, path: Path) -> EmbeddedIndex:
@@ -123,25 +140,30 @@ class EmbeddedIndex:
         self,
         document: Document,
         chunks: Sequence[Chunk],
-        vectors: NDArray[np.float32],
+        vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]],
         token_vectors: Sequence[NDArray[np.int8]],
     ) -> None:
-        if vectors.shape != (len(chunks), self._dimensions) or len(token_vectors) != len(chunks):
-            raise ValueError(f"{len(chunks)} chunks, vectors {vectors.shape}, {len(token_vectors)} token vectors")
-        if any(tokens.shape[1:] != (self._dimensions,) for tokens in token_vectors) or not np.isfinite(vectors).all():
-            raise ValueError("token vectors of another width, or vectors that are not finite")
-        marks = ", ".join("?" * len(fields(Chunk)))
-        words = [(" ".join(terms(chunk.title)), " ".join(terms(chunk.text))) for chunk in chunks]
+        if not len(chunks) == len(vectors) == len(token_vectors):
+            raise ValueError(f"{len(chunks)} chunks, {len(vectors)} vectors, {len(token_vectors)} token vectors")
         with self._writing() as connection:
             self._delete(connection, document.name)
-            row = astuple(replace(document, chunks=len(chunks)))
-            connection.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)
-            for chunk, vector, tokens, (title, body) in zip(chunks, vectors, token_vectors, words, strict=True):
-                added = connection.execute(f"INSERT INTO chunks ({_CHUNK_COLUMNS}) VALUES ({marks})", astuple(chunk))
-                key = added.lastrowid
-                connection.execute("INSERT INTO vectors VALUES (?, ?)", (key, _bytes(vector, np.float32)))
-                connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, _bytes(tokens, np.int8)))
-                connection.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", (key, title, body))
+            _insert_document(connection, replace(document, chunks=len(chunks)))
+            for chunk, vector, tokens in zip(chunks, vectors, token_vectors, strict=True):
+                self._insert_chunk(connection, chunk, vector, tokens)
+
+    def rename(self, name: str, document: Document, id_of: Callable[[Chunk], str]) -> None:
+        if name == document.name:
+            with self._transaction("BEGIN IMMEDIATE") as connection:  # no reader need load anything again
+                self._take_row(connection, name, document)
+            return
+        query = f"SELECT key, {_CHUNK_COLUMNS} FROM chunks WHERE document = ?"
+        with self._writing() as connection:
+            self._delete(connection, document.name)
+            self._take_row(connection, name, document)
+            for key, *columns in connection.execute(query, (name,)).fetchall():
+                chunk = replace(Chunk(*columns), document=document.name)
+                change = "UPDATE chunks SET id = ?, document = ? WHERE key = ?"
+                connection.execute(change, (id_of(chunk), document.name, key))
 
     def delete(self, name: str) -> bool:
         with self._writing() as connection:
@@ -198,6 +220,27 @@ class EmbeddedIndex:
             except BaseException:
                 self._connection.rollback()
                 raise
+
+    def _take_row(self, connection: sqlite3.Connection, name: str, document: Document) -> None:
+        row = connection.execute("SELECT chunks FROM documents WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise LibraryError(f"There is no document {name!r} any more.", "Another process took it out: try again.")
+        connection.execute("DELETE FROM documents WHERE name = ?", (name,))
+        _insert_document(connection, replace(document, chunks=row[0]))
+
+    def _insert_chunk(
+        self, connection: sqlite3.Connection, chunk: Chunk, vector: NDArray[np.float32], tokens: NDArray[np.int8]
+    ) -> None:
+        width = (self._dimensions,)
+        if vector.shape != width or tokens.shape[1:] != width or not np.isfinite(vector).all():
+            raise ValueError(f"vectors {vector.shape} and {tokens.shape} of another width, or not finite")
+        columns = astuple(chunk)
+        marks = ", ".join("?" * len(columns))
+        key = connection.execute(f"INSERT INTO chunks ({_CHUNK_COLUMNS}) VALUES ({marks})", columns).lastrowid
+        connection.execute("INSERT INTO vectors VALUES (?, ?)", (key, _bytes(vector, np.float32)))
+        connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, _bytes(tokens, np.int8)))
+        words = " ".join(terms(chunk.title)), " ".join(terms(chunk.text))
+        connection.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", (key, *words))
 
     def _delete(self, connection: sqlite3.Connection, name: str) -> bool:
         keys = [(key,) for (key,) in connection.execute("SELECT key FROM chunks WHERE document = ?", (name,))]
@@ -279,6 +322,11 @@ def _prepare(connection: sqlite3.Connection, encoder: str, dimensions: int) -> d
     found = dict(connection.execute("SELECT name, value FROM about"))
     connection.execute("COMMIT")
     return found
+
+
+def _insert_document(connection: sqlite3.Connection, document: Document) -> None:
+    row = astuple(document)
+    connection.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)
 
 
 def _existing(path: Path) -> Path:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from program.errors import WeightsError
 from program.settings import Settings
+from program.tokens import TokenizerCount
 from program.types import Chunk
 from program.weights import find_encoder
 
@@ -54,8 +55,9 @@ class Encoder(Protocol):
         """As `encode`, with each text's token vectors: unit length times 127, int8 [tokens, dimensions]."""
         ...
 
-    def count(self, text: str) -> int:
-        """Tokens of `text`, all of them, however long it is; without the special ones."""
+    @property
+    def count(self) -> Callable[[str], int]:
+        """Counts the tokens of a text, all of them, however long it is; without the special ones. It can be pickled."""
         ...
 
 
@@ -72,8 +74,11 @@ class Reranker(Protocol):
 class SentenceEncoder:
     """An `Encoder` over sentence-transformers. Safe to share between threads; one of them computes at a time."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        """Raises WeightsError when the folder holds no model that loads."""
+    def __init__(self, folder: Path, name: str, window: int | None = None) -> None:
+        """window: tokens that are read of a text, with the special ones; else the model's own, at most WINDOW.
+
+        Raises WeightsError when the folder holds no model that loads.
+        """
         _silence()
         from sentence_transformers import SentenceTransformer
 
@@ -86,15 +91,10 @@ class SentenceEncoder:
                 "Set RAG_ENCODER to a sentence-transformers folder or name.",
             ) from error
         self._model.eval()
-        self._model.max_seq_length = min(self._model.max_seq_length or WINDOW, WINDOW)
+        self._model.max_seq_length = window or min(self._model.max_seq_length or WINDOW, WINDOW)
         self._lock = threading.Lock()
         self._special = np.array(sorted(self._model.tokenizer.all_special_ids))
-        # A copy without truncation, so that counting neither warns nor disturbs encoding in another thread.
-        self._counter = type(self._model.tokenizer.backend_tokenizer).from_str(
-            self._model.tokenizer.backend_tokenizer.to_str()
-        )
-        self._counter.no_truncation()
-        self._counter.no_padding()
+        self.count = TokenizerCount(self._model.tokenizer.backend_tokenizer.to_str())
         self.dimensions = int(self._model.get_embedding_dimension())
         self.max_tokens = self._model.max_seq_length - self._model.tokenizer.num_special_tokens_to_add()
         self.fingerprint = f"{name}/{self.dimensions}/{self._model.max_seq_length}/{weights[:16]}/title+text"
@@ -104,9 +104,6 @@ class SentenceEncoder:
 
     def encode_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
         return self._encode(texts, with_tokens=True)
-
-    def count(self, text: str) -> int:
-        return len(self._counter.encode(text, add_special_tokens=False).ids)
 
     def _encode(self, texts: Sequence[str], with_tokens: bool) -> tuple[Vectors, list[Tokens]]:
         import torch

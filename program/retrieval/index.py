@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,8 +27,11 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document in the index. `sha256` is of the file as read, so that an unchanged one is left alone; `chunks` is
-    counted by the index."""
+    """A document in the index; `chunks` is counted by the index.
+
+    sha256: of the file's content, so that an unchanged one is left alone. path: where it was read. stamp: what the file
+    system said of it then, so that it need not even be opened; empty when that cannot be relied on.
+    """
 
     name: str
     title: str
@@ -38,6 +41,8 @@ class Document:
     year: int | None = None
     chunks: int = 0
     characters: int = 0
+    path: str = ""
+    stamp: str = ""
 
 
 class Index(Protocol):
@@ -70,11 +75,19 @@ class Index(Protocol):
         self,
         document: Document,
         chunks: Sequence[Chunk],
-        vectors: NDArray[np.float32],
+        vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]],
         token_vectors: Sequence[NDArray[np.int8]],
     ) -> None:
         """Put the document in the place of the one of that name, if any, in one step: a reader sees the old chunks or
-        the new ones. vectors: float32 [chunks, d]; token_vectors: int8 [tokens, d] for each chunk."""
+        the new ones. vectors: float32 [chunks, d], or one of [d] for each chunk; token_vectors: int8 [tokens, d] for
+        each chunk. Both are gone through once, in order, so that sequences may load what they give. Raises ValueError
+        for vectors that do not fit."""
+        ...
+
+    def rename(self, name: str, document: Document, id_of: Callable[[Chunk], str]) -> None:
+        """Put `document` in the place of the one called `name`, whose chunks and vectors it takes over, and of the one
+        of its own name, if that is another: in one step. Title, field and year must be the same; id_of: a chunk's id
+        under its new name. Raises LibraryError when there is no document called `name`."""
         ...
 
     def delete(self, name: str) -> bool:
