@@ -20,7 +20,7 @@ from program.pipeline import AdaptiveRAG
 Metric = Callable[[dspy.Example, dspy.Prediction], float]
 
 # Labels looked at for each example wanted, and at least: not all make one, but reading evidence takes time.
-TRIED, TRIED_LEAST = 10, 40
+TRIED, TRIED_LEAST = 5, 16
 LONG_QUESTION = 40  # tokens of a question that is too long for an example
 
 
