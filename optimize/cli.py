@@ -233,9 +233,10 @@ def _evaluate_answers(program: AdaptiveRAG, asked: list[QuestionLabel], part: st
 
 def _evaluate_routing(program: AdaptiveRAG, asked: list[RoutingLabel], part: str, _seed: int, as_json: bool) -> None:
     from optimize import stations
+    from optimize.head import standing_alone
     from program import terminal
 
-    with _asking(part, len(asked)) as step:
+    with _asking(part, len(standing_alone(asked))) as step:
         routed = stations.routing(program, asked, step)
     if as_json:
         print_json({"part": part, **asdict(routed)})

@@ -31,9 +31,8 @@ def evidence_tasks(source: Source) -> list[Task]:
 def _grade(source: Source) -> Task:
     """Evidence with all gold is enough; the same without the gold chunks is not, nor is any for an unanswerable one."""
     examples: dict[str, list[dspy.Example]] = {"train": [], "dev": []}
-    for label in source.labels.questions:
-        if label.part == "test" or label.strategy != "single" or (label.answerable and not label.quotes):
-            continue
+    usable = [x for x in source.labels.questions if x.strategy == "single" and (x.quotes or not x.answerable)]
+    for label in source.some(usable):
         for sufficient in (True, False) if label.answerable else (False,):
             left_out = range(0) if sufficient else range(len(label.quotes))
             passages = _grader_passages(source, label, left_out, "grader.grade")
@@ -54,7 +53,7 @@ def _grade(source: Source) -> Task:
 def _next_hop(source: Source) -> Task:
     """With all gold there is nothing left to look up; without the last quote, the next question must find it."""
     program = source.program
-    chosen = [label for label in source.with_gold if label.strategy == "multi_hop" and len(label.quotes) > 1]
+    chosen = source.some([x for x in source.with_gold if x.strategy == "multi_hop" and len(x.quotes) > 1])
     by_id = {label.id: label for label in chosen}
     examples: dict[str, list[dspy.Example]] = {"train": [], "dev": []}
     for label in chosen:
@@ -104,8 +103,8 @@ def _answer(source: Source) -> Task:
         cited = sum(claim.status == "supported" for claim in claims) / len(claims)
         return 0.7 + 0.2 * cited + 0.1 * (len(claims) <= 3)
 
-    usable = [x for x in source.labels.questions if x.strategy in ("single", "multi_hop") and x.part != "test"]
-    usable = [x for x in usable if x.quotes or not x.answerable]
+    usable = [x for x in source.labels.questions if x.strategy in ("single", "multi_hop")]
+    usable = source.some([x for x in usable if x.quotes or not x.answerable])
     made = {
         part: [made for x in usable if x.part == part and (made := example(x, part == "train"))]
         for part in ("train", "dev")

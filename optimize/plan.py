@@ -11,7 +11,7 @@ import dspy
 
 from optimize.compile import Effort, OptimizerName, most_calls
 from optimize.labels import Labels
-from optimize.task import Sizes
+from optimize.task import TRIED, TRIED_LEAST, Sizes
 from program.grader import Grader
 from program.lm import call, session
 
@@ -64,8 +64,8 @@ TYPICAL = Speed(read=63.0, write=12.0)
 
 
 #: Seconds on two cores, for one question: to search for its candidates with every title weight, to replay it in one
-#: trial of every study, and to read its evidence once more.
-SEARCH, REPLAY, REREAD = 0.2, 0.0025, 0.26
+#: trial of every study, to read its evidence once more, and to make examples of it for every predictor.
+SEARCH, REPLAY, REREAD, MAKING = 0.2, 0.0025, 0.26, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,8 @@ def estimate(
     if "tune" in stages:
         lines.append(Line("retrieval and ranking", 0, 15 + _tuning(labels, budget)))
     if "compile" in stages:
+        looked_at = max(TRIED * budget.sizes.train, TRIED_LEAST) + max(TRIED * budget.sizes.val, TRIED_LEAST)
+        lines.append(Line("making examples", 0, MAKING * min(looked_at, _counts(labels)["tuned"])))
         shapes = {"router.decide": small, "synthesizer.answer": answer, "grader.grade": grade, "grader.next_hop": grade}
         for name, calls in _compile_calls(labels, budget, optimizer).items():
             lines.append(Line(f"examples of {name}", calls, calls * shapes.get(name, query)))

@@ -194,7 +194,8 @@ class Run:
     def _compile(self, program: AdaptiveRAG, source: Source) -> None:
         predictors = dict(program.named_predictors())
         with session(program.language_model()):
-            made = [*question_tasks(source), *evidence_tasks(source)]
+            with self.stages.stage("Making examples", 1):
+                made = [*question_tasks(source), *evidence_tasks(source)]
             todo = [task for task in made if task.val and (task.train or task.fixed)]
             done = [self._compile_one(task, predictors[task.name], library_of(program)) for task in todo]
         for result in done:

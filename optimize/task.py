@@ -6,18 +6,21 @@ send, and a reply is scored by what the program would make of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, get_origin
 
 import dspy
 
+from optimize.evaluate import sample
 from optimize.labels import Labels, QuestionLabel
 from program.pipeline import AdaptiveRAG
 
 Metric = Callable[[dspy.Example, dspy.Prediction], float]
 
+# Labels looked at for each example wanted, and at least: not all make one, but reading evidence takes time.
+TRIED, TRIED_LEAST = 5, 16
 LONG_QUESTION = 40  # tokens of a question that is too long for an example
 
 
@@ -45,6 +48,12 @@ class Source:
     def with_gold(self) -> list[QuestionLabel]:
         """Train and dev questions that quotes answer."""
         return [x for x in self.labels.questions if x.answerable and x.quotes and x.part != "test"]
+
+    def some(self, labels: Sequence[QuestionLabel]) -> list[QuestionLabel]:
+        """As many train and dev questions as examples may need, of every kind in turn."""
+        sizes = {"train": self.sizes.train, "dev": self.sizes.val}
+        wanted = {part: max(TRIED * n, TRIED_LEAST) for part, n in sizes.items()}
+        return [x for part, n in wanted.items() for x in sample([x for x in labels if x.part == part], n, seed=0)]
 
 
 @dataclass(frozen=True, slots=True)

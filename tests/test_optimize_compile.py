@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -12,10 +13,12 @@ import pytest
 from dspy.lm15 import Message, Request, Response, Usage
 
 from optimize.compile import Compiled, Effort, OptimizerName, Student, compile_task, most_calls
-from optimize.task import Task
+from optimize.task import TRIED, TRIED_LEAST, Sizes, Source, Task
 from program.errors import LanguageModelError
 from program.lm import session
+from program.pipeline import AdaptiveRAG
 from program.signatures import RewriteQuestion, RouteQuestion
+from tests.optimize_library import labels, retriever
 
 EFFORT = Effort(candidates=1, draws=2, trials=3)
 
@@ -138,3 +141,19 @@ def test_a_language_model_that_is_down_stops_compiling() -> None:
 
     with pytest.raises(LanguageModelError):
         compiled(rewriting(), "bootstrap", Down())
+
+
+def test_a_task_looks_at_a_stratified_share_of_many_labels_and_never_at_the_test_part(tmp_path: Path) -> None:
+    few = labels(tmp_path)
+    many = [
+        label.model_copy(update={"id": f"{label.id}-{copy}"}) for label in few.questions for copy in range(TRIED_LEAST)
+    ]
+    program = AdaptiveRAG(retriever(tmp_path / "index"))
+    source = Source(program, few, {}, {}, Sizes(train=1, val=TRIED_LEAST, router_val=1))
+    chosen = source.some(many)
+    parts = [label.part for label in chosen]
+    assert parts.count("train") == TRIED_LEAST
+    assert parts.count("dev") == min(TRIED * TRIED_LEAST, sum(label.part == "dev" for label in many))
+    assert parts.count("test") == 0
+    assert {label.label for label in chosen if label.part == "train"} == {x.label for x in many if x.part == "train"}
+    assert source.some(many) == chosen
