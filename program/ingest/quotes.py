@@ -1,8 +1,8 @@
 """Is a quote in a text, however either of them was typeset?
 
 White space, hyphens and dashes, soft hyphens, invisible characters and the bar that stretches Arabic words are left out
-of the comparison; compatibility forms (ligatures, Arabic letters' shapes, full width, superscripts), case and the shapes
-of quotation marks are folded. Text itself is never changed for this.
+of the comparison; compatibility forms (ligatures, Arabic letters' shapes, full width, superscripts), case and the
+shapes of quotation marks are folded. Text itself is never changed for this.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import unicodedata
 from functools import cache, lru_cache
 
-_SAME = str.maketrans({"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "−": "-", "ـ": ""})
+_SAME = str.maketrans(
+    {"‘": "'", "’": "'", "‚": "'", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "−": "-", "ـ": ""}
+)
 #: Unicode categories left out: dashes, invisible format characters (soft hyphen among them), controls, all spaces.
 _LEFT_OUT = frozenset({"Pd", "Cf", "Cc", "Zs", "Zl", "Zp"})
 
