@@ -167,6 +167,8 @@ def test_stopping_ends_the_answer_and_the_chat_goes_on(page: Page) -> None:
     expect(page.locator(".claim").first).to_be_visible()
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_text("Stopped.")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).not_to_be_visible(timeout=60 * SECONDS)
+    page.wait_for_timeout(2 * SECONDS)  # as a person would: what is sent while the stop is still on its way is lost
     ask(page, "dropout")
     last_answer(page)
 
