@@ -42,7 +42,7 @@ class Settings(BaseSettings):
         None, description="index folder; else your library if there is one, else the demo library"
     )
     artifact: Path | None = Field(None, description="compiled program; else artifacts/default")
-    back_matter: bool = Field(False, description="keep a PDF paper's acknowledgments, references and what follows them")
+    back_matter: bool = Field(False, description="keep a PDF paper's acknowledgments and references")
     ocr_languages: str = Field(
         "eng", pattern=r"^[A-Za-z_]+(\+[A-Za-z_]+)*$", description="what Tesseract reads (deu+eng), none for no OCR"
     )
