@@ -198,8 +198,9 @@ def main() -> None:
             for target in map(int, given.targets.split(",")):
                 if target * 1.3 > window:  # cl100k tokens are longer than word pieces
                     continue
-                table.add_row(str(window), str(target), *measure(documents, cases, encoder, target, given.headings))
-                print(f"{name} {window} {target}", file=sys.stderr, flush=True)
+                row = [str(window), str(target), *measure(documents, cases, encoder, target, given.headings)]
+                table.add_row(*row)
+                print(name, *row, file=sys.stderr, flush=True)
         console.print(table)
 
 
