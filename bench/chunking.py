@@ -49,7 +49,7 @@ from program.weights import find_encoder
 ROOT = Path(__file__).resolve().parent.parent
 DATASETS = ROOT.parent / "shared" / "datasets"
 #: Documents of a data set that no question is about: enough to be found instead, few enough to be encoded in minutes.
-OTHERS = 1200
+OTHERS = 500
 #: Most questions of a data set.
 QUESTIONS = 300
 
@@ -109,11 +109,15 @@ def data_set(name: str) -> tuple[list[tuple[str, DocumentText]], list[Case]]:
     return documents, [Case(row["question"], [(document, "") for document in row["gold"]]) for row in asked]
 
 
+def holds(document: str, text: str, gold: Gold) -> bool:
+    return document == gold[0] and (not gold[1] or contains_quote(text, gold[1]))
+
+
 def ranks(hits: Sequence[Hit], gold: Sequence[Gold]) -> list[int]:
     found = [0] * len(gold)
     for place, hit in enumerate(hits, 1):
-        for number, (document, quote) in enumerate(gold):
-            if not found[number] and hit.chunk.document == document and contains_quote(hit.chunk.text, quote):
+        for number, wanted in enumerate(gold):
+            if not found[number] and holds(hit.chunk.document, hit.chunk.text, wanted):
                 found[number] = place
     return found
 
@@ -147,10 +151,7 @@ def measure(
             read = assemble(
                 retrieval.hits, [case.question], encoder, chunks=params.evidence_chunks, tokens=params.evidence_tokens
             )
-            held = [
-                any(item.chunk.document == document and contains_quote(item.text, quote) for item in read)
-                for document, quote in case.gold
-            ]
+            held = [any(holds(item.chunk.document, item.text, wanted) for item in read) for wanted in case.gold]
             evidence.append(statistics.mean(held))
         index.close()
     sizes = [count_tokens(chunk.text) for chunk in chunks]
