@@ -48,7 +48,7 @@ def test_damage_found_while_reading_is_a_library_error(tmp_path: Path):
     put(index, "a", "words")
     index.close()
     with sqlite3.connect(tmp_path / FILE) as connection:
-        connection.execute("DROP TABLE vectors")
+        connection.execute("DROP TABLE postings")
     connection.close()
     index = open_index(tmp_path)
     with pytest.raises(LibraryError):
@@ -88,8 +88,8 @@ sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from tests.test_retrieval_embedded import open_index, put
 index = open_index(Path({str(tmp_path)!r}))
-with index._writing():
-    index._delete(index._connection, "a")
+with index._writing() as (connection, _):
+    index._delete(connection, "a")
     os._exit(9)
 """
     assert subprocess.run([sys.executable, "-c", child], cwd=Path(__file__).parent.parent).returncode == 9
