@@ -19,6 +19,7 @@ from contextlib import closing, contextmanager
 from dataclasses import astuple, fields, replace
 from functools import cache, partial
 from itertools import chain, count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ CACHE = 32 * 1024
 #: What the order of summation can change in a cosine: the product of matrix and vector only chooses candidates.
 ROUNDING = 1e-5
 
+_values = attrgetter(*(column.name for column in fields(Chunk)))
 _CHUNK_COLUMNS = ", ".join(f'"{column.name}"' for column in fields(Chunk))
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -310,7 +312,7 @@ class EmbeddedIndex:
         width = (self._dimensions,)
         if vector.shape != width or tokens.shape[1:] != width or not np.isfinite(vector).all():
             raise ValueError(f"vectors {vector.shape} and {tokens.shape} of another width, or not finite")
-        columns = astuple(chunk)
+        columns = _values(chunk)
         connection.execute(f"INSERT INTO chunks VALUES (?, {', '.join('?' * len(columns))})", (key, *columns))
         connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, tokens.astype(np.int8).tobytes()))
 

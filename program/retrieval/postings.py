@@ -30,9 +30,11 @@ def add(connection: sqlite3.Connection, chunks: Iterable[Words]) -> None:
     """Enter chunks that have no entries yet. Meant for some thousand at a time: their entries are held in memory."""
     lists: defaultdict[tuple[str, int], array[int]] = defaultdict(lambda: array("i"))
     for key, text, title in chunks:
-        in_text, in_title = Counter(text), Counter(title)
-        for term in in_text | in_title:
-            lists[term, key // BLOCK].extend((key, in_text[term], in_title[term]))
+        block, in_title = key // BLOCK, Counter(title)
+        for term, occurrences in Counter(text).items():
+            lists[term, block].extend((key, occurrences, in_title.pop(term, 0)))
+        for term, occurrences in in_title.items():
+            lists[term, block].extend((key, 0, occurrences))
     connection.executemany(
         "INSERT INTO postings VALUES (?, ?, ?)"
         " ON CONFLICT DO UPDATE SET entries = CAST(entries || excluded.entries AS BLOB)",
