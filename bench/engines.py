@@ -9,11 +9,11 @@ floor: bm25s (its own `retrieve`, words already split and everything in memory) 
 a vector and its k best. It keeps no scores of a hit, no ties, no titles apart, and cannot add. rank-bm25 stands for
 what a plain library gives. Weaviate is measured where its engine is installed and a server answers.
 
-Other libraries could keep the index, and none with less code of ours. SQLite's FTS5 scores over one length and one
-frequency for all columns, so it cannot give the score that Weaviate gives. Tantivy, Lucene's like, rounds lengths to one byte, so
-its score is not exact, and it commits apart from the vectors, as LanceDB does with its words. FAISS and usearch keep
-vectors alone: their exact scan is the product that numpy computes, and a graph would not be exact. What is left with
-any of them, one transaction over words, vectors and documents, is most of the code that there is.
+Other libraries could keep the index, and none with less code of ours. SQLite's FTS5 scores over one length for all
+columns, so it cannot give the score that Weaviate gives. Tantivy rounds lengths to one byte, so its score is not exact;
+it commits apart from the vectors, and so does LanceDB, whose words are indexed later. FAISS and usearch keep vectors
+alone: their exact scan is the product that numpy computes, and a graph is not exact. With any of them, one transaction
+over words, vectors and documents is still to be written, and that is most of the code there is.
 """
 
 from __future__ import annotations

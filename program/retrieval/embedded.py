@@ -46,8 +46,6 @@ PATIENCE = 120.0
 LOG_BYTES = 64 * 1024**2
 #: KiB of pages that a connection keeps.
 CACHE = 32 * 1024
-#: What the order of summation can change in a cosine: the product of matrix and vector only chooses candidates.
-ROUNDING = 1e-5
 
 _values = attrgetter(*(column.name for column in fields(Chunk)))
 _CHUNK_COLUMNS = ", ".join(f'"{column.name}"' for column in fields(Chunk))
@@ -141,26 +139,26 @@ class EmbeddedIndex:
         depth = max(k, LEG_DEPTH)
         with self._reading() as (connection, state):
             keys = state.passing(connection, filters or Filters())
-            scores = state.lexical(connection, query_terms(text), title_weight)
-            near = best(state.dense(vector), keys, depth, ROUNDING)
-            worded = best(scores, keys[scores[keys] > 0], depth)
-            found = np.union1d(near, worded)
-            # Row by row, so that equal vectors have equal cosines wherever they stand.
-            products = (state.matrix[found] * vector).sum(axis=1, dtype=np.float64)
-            cosines = dict(zip(found.tolist(), products.astype(np.float32).tolist(), strict=True))
-            lexical = dict(zip(found.tolist(), scores[found].tolist(), strict=True))
-            ids = _select(connection, "id", found.tolist())
-            legs = (
-                sorted(((ids[key][0], of[key]) for key in leg.tolist()), key=lambda one: (-one[1], one[0]))[:depth]
-                for leg, of in ((near, cosines), (worded, lexical))
-            )
+            dense = state.dense(vector)
+            lexical = state.lexical(connection, query_terms(text), title_weight)
+            near, worded = best(dense, keys, depth), best(lexical, keys[lexical[keys] > 0], depth)
+            ids = _select(connection, "id", {*near.tolist(), *worded.tolist()})
+
+            def leg(found: NDArray[np.intp], scores: NDArray[np.float32]) -> list[tuple[str, float]]:
+                scored = zip(found.tolist(), scores[found].tolist(), strict=True)
+                return sorted(((ids[key][0], score) for key, score in scored), key=lambda one: (-one[1], one[0]))[
+                    :depth
+                ]
+
+            fused = fuse_legs(leg(near, dense), leg(worded, lexical), alpha=alpha, fusion=fusion, k=k)
             key_of = {row[0]: key for key, row in ids.items()}
-            fused = fuse_legs(*legs, alpha=alpha, fusion=fusion, k=k)
             chunks = _select(connection, _CHUNK_COLUMNS, [key_of[one.id] for one in fused])
-        return [
-            Hit(Chunk(*chunks[key]), cosines[key], lexical[key], one.dense_rank, one.lexical_rank, one.score)
-            for one, key in ((one, key_of[one.id]) for one in fused)
-        ]
+            hits = []
+            for one in fused:
+                key = key_of[one.id]
+                scores = float(dense[key]), float(lexical[key])
+                hits.append(Hit(Chunk(*chunks[key]), *scores, one.dense_rank, one.lexical_rank, one.score))
+        return hits
 
     def replace(
         self,

@@ -82,7 +82,9 @@ class Snapshot:
         """The product of every row and `vector`, float32 [keys]."""
         key = vector.tobytes()
         if (known := self._dense.get(key)) is None:
-            known = self.matrix @ vector
+            # Not `@`: row by row is faster here, takes one thread, so that searches side by side do not wait for each
+            # other, and gives equal vectors equal products wherever they stand, so that ties are ties.
+            known = np.vecdot(self.matrix, vector)
             _remember(self._dense, key, known)
         return known
 
@@ -135,12 +137,12 @@ def number_of(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute("SELECT number FROM names WHERE name = ?", (name,)).fetchone()[0])
 
 
-def best(scores: NDArray[np.float32], keys: Keys, k: int, margin: float = 0.0) -> Keys:
-    """The keys, of those given, whose score is within `margin` of the k-th best of them, or better; in no order."""
+def best(scores: NDArray[np.float32], keys: Keys, k: int) -> Keys:
+    """The keys, of those given, with the k best scores, in no order; more than k when the last of them tie."""
     if len(keys) <= k:
         return keys
     found = scores[keys]
-    chosen: Keys = keys[found >= np.partition(found, -k)[-k] - margin]
+    chosen: Keys = keys[found >= np.partition(found, -k)[-k]]
     return chosen
 
 
