@@ -40,7 +40,6 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 from rich.console import Console
 from rich.table import Table
-from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -51,7 +50,7 @@ from program.types import Chunk
 
 DATASETS = Path(__file__).resolve().parent.parent.parent / "shared" / "datasets"
 SETS = ("hotpotqa", "2wiki", "scifact", "clapnq")
-DIMENSIONS, K, SUB_QUERIES = 384, 25, 3
+DIMENSIONS, K = 384, 25
 DOCUMENT = 5000  # chunks written in one step while building
 PLAIN = 50_000  # most passages for rank-bm25: 100 ms for each 25,000, and 4 GB of dictionaries at ten times that
 
@@ -79,7 +78,7 @@ class Floor:
         return lexical, self.nearest(vector)
 
     def nearest(self, vector: np.ndarray) -> np.ndarray:
-        scores = self.matrix @ vector
+        scores = np.vecdot(self.matrix, vector)  # faster than `@` here
         best = np.argpartition(scores, -K)[-K:]
         return best[np.argsort(-scores[best])]
 
@@ -116,8 +115,8 @@ def build(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> None:
         put(index, chunks[begin].document, chunks[part], vectors[part])
 
 
-def hybrid(index: Index, asked: Asked) -> object:
-    return index.search(*asked, k=K, alpha=0.5, fusion="relative", title_weight=2.0)
+def ask(index: Index) -> Search:
+    return lambda asked: index.search(*asked, k=K, alpha=0.5, fusion="relative", title_weight=2.0)
 
 
 def milliseconds(call: Callable[[], object]) -> float:
@@ -126,10 +125,29 @@ def milliseconds(call: Callable[[], object]) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-def in_turns(asked: Sequence[Asked], *searches: Search) -> list[float]:
+@dataclass
+class Time:
+    """Milliseconds on the wall, and of the processor, which other processes beside this one change less."""
+
+    wall: float
+    processor: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:.1f} (processor {self.processor:.1f})"
+
+    def beside(self, floor: Time) -> str:
+        return f"{self}: {self.wall / floor.wall:.2f} floors (processor {self.processor / floor.processor:.2f})"
+
+
+def in_turns(asked: Sequence[Asked], *searches: Search) -> list[Time]:
     """The median of each, every question asked of all in turn, so that a busy moment of the machine meets all."""
-    times = [[milliseconds(lambda s=search, a=one: s(a)) for search in searches] for one in asked]
-    return [statistics.median(column) for column in zip(*times, strict=True)]
+
+    def timed(search: Search, one: Asked) -> tuple[float, float]:
+        begun = time.process_time()
+        return milliseconds(lambda: search(one)), (time.process_time() - begun) * 1000
+
+    times = np.array([[timed(search, one) for search in searches] for one in asked])
+    return [Time(*map(float, np.median(times[:, place], axis=0))) for place in range(len(searches))]
 
 
 def bandwidth() -> float:
@@ -161,21 +179,20 @@ def opened(folder: Path, text: str) -> float:
     return statistics.median(once() for _ in range(5))
 
 
-def three_at_once(index: Index, asked: Sequence[Asked]) -> tuple[float, float]:
-    """Three questions one after the other, and side by side."""
-    groups = [asked[i : i + SUB_QUERIES] for i in range(0, len(asked) - SUB_QUERIES + 1, SUB_QUERIES)]
-    others = groups[len(groups) // 2 :] + groups[: len(groups) // 2]  # far enough that no result is remembered
-
-    def side_by_side(group: Sequence[Asked]) -> None:
-        with ThreadPoolExecutor(len(group)) as threads:
-            list(threads.map(lambda one: hybrid(index, one), group))
-
-    rows = [
-        (milliseconds(lambda g=one: [hybrid(index, a) for a in g]), milliseconds(lambda g=other: side_by_side(g)))
-        for one, other in zip(groups, others, strict=True)
-    ]
-    one_by_one, together = (statistics.median(column) for column in zip(*rows, strict=True))
-    return one_by_one, together
+def three_at_once(index: Index, asked: Sequence[Asked]) -> str:
+    """Three questions one after the other, and side by side; no result is remembered from one to the other."""
+    groups = [asked[i : i + 3] for i in range(0, len(asked) - 2, 3)]
+    pairs = zip(groups, groups[len(groups) // 2 :] + groups[: len(groups) // 2], strict=True)
+    with ThreadPoolExecutor(3) as threads:
+        times = [
+            (
+                milliseconds(lambda g=one: list(map(ask(index), g))),
+                milliseconds(lambda g=two: list(threads.map(ask(index), g))),
+            )
+            for one, two in pairs
+        ]
+    in_a_row, together = np.median(times, axis=0)
+    return f"{in_a_row:.1f}, {together:.1f}: {in_a_row / together:.2f} times as fast"
 
 
 def measure(size: int, most: int, weaviate: str | None) -> dict[str, str]:
@@ -195,18 +212,12 @@ def measure(size: int, most: int, weaviate: str | None) -> dict[str, str]:
     try:
         with closing(EmbeddedIndex.open(folder, "random", DIMENSIONS, create=True)) as index:
             row["build, s"] = f"{milliseconds(lambda: build(index, chunks, matrix)) / 1000:.0f}"
-            hybrid(index, asked[0])
-            for threads in (None, 1):
-                with threadpool_limits(threads, "blas"):
-                    times = in_turns(asked, floor.search, lambda a: floor.nearest(a[1]), lambda a: hybrid(index, a))
-                    least, scan, query = times
-                    one_by_one, together = three_at_once(index, asked)
-                name = f", {threads or 'default'} BLAS threads"
-                row[f"floor{name}"] = f"{least:.1f} (scan {scan:.1f}: {matrix.nbytes / scan / 1e6:.1f} GB/s)"
-                row[f"query{name}"] = f"{query:.1f} = {query / least:.2f} floors"
-                row[f"three in a row, side by side{name}"] = (
-                    f"{one_by_one:.1f}, {together:.1f} = {one_by_one / together:.2f} times"
-                )
+            ask(index)(asked[0])
+            least, scan, query = in_turns(asked, floor.search, lambda a: floor.nearest(a[1]), ask(index))
+            row["floor"] = str(least)
+            row["its scan"] = f"{scan}: {matrix.nbytes / scan.wall / 1e6:.1f} GB/s"
+            row["query"] = query.beside(least)
+            row["three in a row, side by side"] = three_at_once(index, asked)
             row |= changes(index, asked, vectors)
         row["open and first query"] = f"{opened(folder, asked[0][0]):.1f}"
         row["MB on disk"] = f"{sum(file.stat().st_blocks * 512 for file in folder.iterdir()) / 1e6:.0f}"
@@ -214,8 +225,8 @@ def measure(size: int, most: int, weaviate: str | None) -> dict[str, str]:
         shutil.rmtree(folder)
     if size <= PLAIN:
         plain = BM25Okapi(split, k1=1.2, b=0.75)
-        (time_taken,) = in_turns(asked[:10], lambda a: (plain.get_scores(query_terms(a[0])), floor.nearest(a[1])))
-        row["rank-bm25 and scan"] = f"{time_taken:.1f} = {time_taken / least:.1f} floors"
+        (slow,) = in_turns(asked[:10], lambda a: (plain.get_scores(query_terms(a[0])), floor.nearest(a[1])))
+        row["rank-bm25 and the scan"] = slow.beside(least)
     if weaviate:
         row["Weaviate"] = on_weaviate(weaviate, chunks, matrix, asked, floor)
     return row
@@ -227,7 +238,7 @@ def changes(index: Index, asked: Sequence[Asked], vectors: np.ndarray) -> dict[s
     for place, (one, (title, text)) in enumerate(zip(asked[:15], passages(), strict=False)):
         new = [Chunk(f"new{place}", f"new{place}", title, text)]
         adding.append(milliseconds(lambda n=new: put(index, n[0].document, n, vectors[:1])))
-        asking.append(milliseconds(lambda a=one: hybrid(index, a)))
+        asking.append(milliseconds(lambda a=one: ask(index)(a)))
     return {"add one": f"{statistics.median(adding):.1f}", "query after": f"{statistics.median(asking):.1f}"}
 
 
@@ -242,8 +253,8 @@ def on_weaviate(url: str, chunks: list[Chunk], matrix: np.ndarray, asked: Sequen
         return f"left out: {error}"
     try:
         build(index, chunks, matrix)
-        least, query = in_turns(asked, floor.search, lambda a: hybrid(index, a))
-        return f"{query:.1f} = {query / least:.2f} floors"
+        least, query = in_turns(asked, floor.search, ask(index))
+        return query.beside(least)
     finally:
         index.drop()
         index.close()

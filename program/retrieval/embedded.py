@@ -145,10 +145,8 @@ class EmbeddedIndex:
             ids = _select(connection, "id", {*near.tolist(), *worded.tolist()})
 
             def leg(found: NDArray[np.intp], scores: NDArray[np.float32]) -> list[tuple[str, float]]:
-                scored = zip(found.tolist(), scores[found].tolist(), strict=True)
-                return sorted(((ids[key][0], score) for key, score in scored), key=lambda one: (-one[1], one[0]))[
-                    :depth
-                ]
+                falling = zip((-scores[found]).tolist(), [ids[key][0] for key in found.tolist()], strict=True)
+                return [(id, -score) for score, id in sorted(falling)[:depth]]
 
             fused = fuse_legs(leg(near, dense), leg(worded, lexical), alpha=alpha, fusion=fusion, k=k)
             key_of = {row[0]: key for key, row in ids.items()}

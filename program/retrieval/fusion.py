@@ -39,10 +39,8 @@ def fuse_legs(dense_leg: Leg, lexical_leg: Leg, *, alpha: float, fusion: Fusion,
         for (id, _), share in zip(leg, shares, strict=True):
             scores[id] = scores.get(id, 0.0) + weight * share
     dense_ranks, lexical_ranks = ({id: rank for rank, (id, _) in enumerate(leg, 1)} for leg in legs)
-    return [
-        Fused(id, scores[id], dense_ranks.get(id, 0), lexical_ranks.get(id, 0))
-        for id in sorted(scores, key=lambda id: (-scores[id], id))[:k]
-    ]
+    best = sorted((-score, id) for id, score in scores.items())[:k]
+    return [Fused(id, -score, dense_ranks.get(id, 0), lexical_ranks.get(id, 0)) for score, id in best]
 
 
 def fuse(dense_leg: Sequence[Hit], lexical_leg: Sequence[Hit], *, alpha: float, fusion: Fusion, k: int) -> list[Hit]:
