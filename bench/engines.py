@@ -1,246 +1,278 @@
-"""Which engine keeps the embedded index? SQLite FTS5, LanceDB and bm25s on the same passages, vectors and questions.
+"""What the embedded index costs, against the least that a hybrid query can cost, in one run on the same texts.
 
-    python bench/engines.py [--passages 14000] [--questions 100]
+    python bench/engines.py [--passages 25000 250000] [--questions 100] [--weaviate URL]
 
-Reads ../shared/datasets. Vectors are random: the engines are timed here, not the retrieval. Times are medians in
-milliseconds; `ratio` is to bm25s and numpy in memory, the least that a hybrid query can cost. `same` is the share of
-the first ten hits that it has in common with them. `lines` counts our code for the engine, and what it lacks of the
-index contract is said beside it. An engine that is not installed is left out.
+Reads ../shared/datasets; past their 13,832 passages, passages are sentences of theirs mixed anew. Vectors are random:
+engines are timed here, not retrieval. Times are medians in milliseconds, taken in turns with the floor's.
+
+floor: bm25s (its own `retrieve`, words already split and everything in memory) plus a product of a float32 matrix with
+a vector and its k best. It keeps no scores of a hit, no ties, no titles apart, and cannot add. rank-bm25 stands for
+what a plain library gives. Weaviate is measured where its engine is installed and a server answers.
+
+Other libraries could keep the index, and none with less code of ours. SQLite's FTS5 scores over one length for all
+columns, so it cannot give the score that Weaviate gives. Tantivy rounds lengths to one byte, so its score is not exact;
+it commits apart from the vectors, and so does LanceDB, whose words are indexed later. FAISS and usearch keep vectors
+alone: their exact scan is the product that numpy computes, and a graph is not exact. With any of them, one transaction
+over words, vectors and documents is still to be written, and that is most of the code there is.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import importlib.util
-import inspect
+import importlib
 import json
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
+import bm25s
 import numpy as np
+from rank_bm25 import BM25Okapi
 from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from program.retrieval import embedded
 from program.retrieval.analysis import query_terms, terms
-from program.retrieval.index import Document
+from program.retrieval.embedded import EmbeddedIndex
+from program.retrieval.index import Document, Index
 from program.types import Chunk
 
 DATASETS = Path(__file__).resolve().parent.parent.parent / "shared" / "datasets"
 SETS = ("hotpotqa", "2wiki", "scifact", "clapnq")
-DIMENSIONS = 384
-K = 25
-COLUMNS = (
-    "engine", "build", "open + first", "query", "p95", "ratio", "add one", "query after", "MB", "same", "lines",
-    "lacks",
-)  # fmt: skip
+DIMENSIONS, K = 384, 25
+DOCUMENT = 5000  # chunks written in one step while building
+PLAIN = 50_000  # most passages for rank-bm25: 100 ms for each 25,000, and 4 GB of dictionaries at ten times that
+
+Asked = tuple[str, np.ndarray]
+Search = Callable[[Asked], object]
 
 
-class Sqlite:
-    """FTS5 for words, one matrix in memory for vectors: the index this program uses."""
+@dataclass
+class Floor:
+    """bm25s and a matrix in memory."""
 
-    name = "SQLite FTS5 + numpy"
-    needs: ClassVar[list[str]] = []
-    lacks = "nothing"
-    source = embedded
+    words: Any
+    matrix: np.ndarray
 
-    def __init__(self, folder: Path) -> None:
-        self.index = embedded.EmbeddedIndex.open(folder, "random", DIMENSIONS, create=True)
+    @classmethod
+    def of(cls, split: Sequence[list[str]], matrix: np.ndarray) -> Floor:
+        words = bm25s.BM25(k1=1.2, b=0.75)
+        words.index(split, show_progress=False)
+        return cls(words, matrix)
 
-    def build(self, chunks: list[Chunk], vectors: np.ndarray) -> None:
-        for begin in range(0, len(chunks), 500):
-            self.add(chunks[begin : begin + 500], vectors[begin : begin + 500])
+    def search(self, asked: Asked) -> object:
+        text, vector = asked
+        known = [term for term in query_terms(text) if term in self.words.vocab_dict]
+        lexical = self.words.retrieve([known], k=K, show_progress=False) if known else None
+        return lexical, self.nearest(vector)
 
-    def add(self, chunks: list[Chunk], vectors: np.ndarray) -> None:
-        tokens = [np.zeros((0, DIMENSIONS), np.int8)] * len(chunks)
-        self.index.replace(Document(chunks[0].document, "", ""), chunks, vectors, tokens)
-
-    def search(self, text: str, vector: np.ndarray) -> list[str]:
-        hits = self.index.search(text, vector, k=K, alpha=0.5, fusion="ranked")
-        return [hit.chunk.id for hit in hits]
-
-
-class Lance:
-    """LanceDB: its own full-text index, exact vector search, its own reciprocal rank fusion."""
-
-    name = "LanceDB"
-    needs: ClassVar[list[str]] = ["lancedb"]
-    lacks = "alpha, both scores of a hit, one step for words and vectors (words are indexed later)"
-
-    def __init__(self, folder: Path) -> None:
-        import lancedb
-        from lancedb.rerankers import RRFReranker
-
-        self.database = lancedb.connect(folder)
-        self.fuse = RRFReranker()
-        if "chunks" in self.database.list_tables().tables:
-            self.table = self.database.open_table("chunks")
-
-    def build(self, chunks: list[Chunk], vectors: np.ndarray) -> None:
-        from lancedb.index import FTS
-
-        self.table = self.database.create_table("chunks", self._rows(chunks, vectors))
-        words = FTS(base_tokenizer="whitespace", stem=False, remove_stop_words=False)
-        self.table.create_index("words", config=words)
-
-    def add(self, chunks: list[Chunk], vectors: np.ndarray) -> None:
-        self.table.delete(f"document = '{chunks[0].document}'")
-        self.table.add(self._rows(chunks, vectors))
-        self.table.optimize()
-
-    def search(self, text: str, vector: np.ndarray) -> list[str]:
-        query = self.table.search(query_type="hybrid").vector(vector).text(" ".join(query_terms(text)))
-        return [row["id"] for row in query.rerank(self.fuse).limit(K).to_list()]
-
-    def _rows(self, chunks: list[Chunk], vectors: np.ndarray) -> list[dict[str, Any]]:
-        return [
-            {"id": c.id, "document": c.document, "words": " ".join(terms(f"{c.title} {c.text}")), "vector": vector}
-            for c, vector in zip(chunks, vectors, strict=True)
-        ]
+    def nearest(self, vector: np.ndarray) -> np.ndarray:
+        scores = np.vecdot(self.matrix, vector)  # faster than `@` here
+        best = np.argpartition(scores, -K)[-K:]
+        return best[np.argsort(-scores[best])]
 
 
-class Bm25s:
-    """bm25s and a matrix, both in memory and saved whole: the floor."""
-
-    name = "bm25s + numpy"
-    needs: ClassVar[list[str]] = ["bm25s"]
-    lacks = "adding without indexing all again, atomic writes, readers beside a writer, title weight, filters"
-
-    def __init__(self, folder: Path) -> None:
-        import bm25s
-
-        self.folder, self.library = folder, bm25s
-        if (folder / "vectors.npy").exists():
-            self.vectors = np.load(folder / "vectors.npy")
-            self.words = json.loads((folder / "words.json").read_text())
-            self.ids = json.loads((folder / "ids.json").read_text())
-            self.retriever = bm25s.BM25.load(folder / "bm25", load_corpus=False)
-
-    def build(self, chunks: list[Chunk], vectors: np.ndarray) -> None:
-        self.ids, self.words, self.vectors = [], [], np.zeros((0, DIMENSIONS), np.float32)
-        self.add(chunks, vectors)
-
-    def add(self, chunks: list[Chunk], vectors: np.ndarray) -> None:
-        self.ids += [chunk.id for chunk in chunks]
-        self.words += [terms(f"{chunk.title} {chunk.text}") for chunk in chunks]
-        self.vectors = np.concatenate([self.vectors, vectors])
-        self.retriever = self.library.BM25(k1=1.2, b=0.75)
-        self.retriever.index(self.words, show_progress=False)
-        self.retriever.save(self.folder / "bm25", show_progress=False)
-        np.save(self.folder / "vectors.npy", self.vectors)
-        (self.folder / "words.json").write_text(json.dumps(self.words))
-        (self.folder / "ids.json").write_text(json.dumps(self.ids))
-
-    def search(self, text: str, vector: np.ndarray) -> list[str]:
-        known = [term for term in query_terms(text) if term in self.retriever.vocab_dict]
-        lexical = self.retriever.get_scores(known) if known else np.zeros(len(self.ids), np.float32)
-        dense = self.vectors @ vector
-        fused = np.zeros(len(self.ids))
-        for scores in (dense, lexical):
-            best = np.argpartition(-scores, min(100, len(scores) - 1))[:100]
-            best = best[np.argsort(-scores[best], kind="stable")]
-            fused[best] += 0.5 / (60 + np.arange(1, len(best) + 1)) * (scores[best] > 0)
-        return [self.ids[row] for row in np.argsort(-fused, kind="stable")[:K]]
-
-
-def passages(most: int) -> tuple[list[Chunk], list[str]]:
-    chunks: list[Chunk] = []
-    questions: list[str] = []
+def passages() -> Iterator[tuple[str, str]]:
+    """Title and text, without end: first the real ones, then sentences of them by chance."""
+    real = []
     for name in SETS:
-        with gzip.open(DATASETS / name / "corpus.jsonl.gz", "rt") as file:
-            for place, row in enumerate(map(json.loads, file)):
-                chunks.append(Chunk(f"{name}/{row['id']}", f"{name}-{place // 64}", row["title"], row["text"]))
-        with (DATASETS / name / "questions.jsonl").open() as file:
-            questions += [json.loads(line)["question"] for line in file][:100]
-    chunks = chunks[:most]
-    return chunks, questions[::4] + questions[1::4]
+        with gzip.open(DATASETS / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as file:
+            real += [(row["title"], row["text"]) for row in map(json.loads, file)]
+    yield from real
+    sentences = [sentence for _, text in real for sentence in text.split(". ")]
+    chance = np.random.default_rng(2)
+    while True:
+        mixed = chance.integers(len(sentences), size=chance.integers(2, 9))
+        yield real[chance.integers(len(real))][0], ". ".join(sentences[i] for i in mixed)
 
 
-def milliseconds(call: Callable[..., object], *values: Any) -> float:
+def questions(most: int) -> list[str]:
+    found = []
+    for name in SETS:
+        with (DATASETS / name / "questions.jsonl").open(encoding="utf-8") as file:
+            found += [json.loads(line)["question"] for line, _ in zip(file, range(most // len(SETS)), strict=False)]
+    return found
+
+
+def put(index: Index, name: str, chunks: list[Chunk], vectors: np.ndarray) -> None:
+    index.replace(Document(name, name, name), chunks, vectors, [np.zeros((0, DIMENSIONS), np.int8)] * len(chunks))
+
+
+def build(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> None:
+    for begin in range(0, len(chunks), DOCUMENT):
+        part = slice(begin, begin + DOCUMENT)
+        put(index, chunks[begin].document, chunks[part], vectors[part])
+
+
+def ask(index: Index) -> Search:
+    return lambda asked: index.search(*asked, k=K, alpha=0.5, fusion="relative", title_weight=2.0)
+
+
+def milliseconds(call: Callable[[], object]) -> float:
     begun = time.perf_counter()
-    call(*values)
+    call()
     return (time.perf_counter() - begun) * 1000
 
 
-def lines_of(code: Any) -> int:
-    return sum(1 for line in inspect.getsource(code).splitlines() if line.strip() and not line.strip().startswith("#"))
+@dataclass
+class Time:
+    """Milliseconds on the wall, and of the processor, which other processes beside this one change less."""
+
+    wall: float
+    processor: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:.1f} (processor {self.processor:.1f})"
+
+    def beside(self, floor: Time) -> str:
+        return f"{self}: {self.wall / floor.wall:.2f} floors (processor {self.processor / floor.processor:.2f})"
 
 
-def measure(
-    engine: Any, chunks: list[Chunk], vectors: np.ndarray, asked: list[tuple[str, np.ndarray]]
-) -> dict[str, Any]:
+def in_turns(asked: Sequence[Asked], *searches: Search) -> list[Time]:
+    """The median of each, every question asked of all in turn, so that a busy moment of the machine meets all."""
+
+    def timed(search: Search, one: Asked) -> tuple[float, float]:
+        begun = time.process_time()
+        return milliseconds(lambda: search(one)), (time.process_time() - begun) * 1000
+
+    times = np.array([[timed(search, one) for search in searches] for one in asked])
+    return [Time(*map(float, np.median(times[:, place], axis=0))) for place in range(len(searches))]
+
+
+def bandwidth() -> float:
+    """GB/s at which one thread adds up numbers that no cache holds."""
+    block = np.ones(64 * 1024**2, np.float32)
+    return block.nbytes / min(milliseconds(block.sum) for _ in range(5)) / 1e6
+
+
+OPEN_AND_ASK = f"""
+import sys, time
+import numpy as np
+from pathlib import Path
+from program.retrieval.embedded import EmbeddedIndex
+vector = np.eye(1, {DIMENSIONS}, dtype=np.float32)[0]
+begun = time.perf_counter()
+index = EmbeddedIndex.open(Path(sys.argv[1]), "random", {DIMENSIONS})
+index.search(sys.argv[2], vector, k={K}, alpha=0.5, fusion="relative", title_weight=2.0)
+print((time.perf_counter() - begun) * 1000)
+"""
+
+
+def opened(folder: Path, text: str) -> float:
+    """Opening and the first answer in a new process, its imports done; the median of five."""
+
+    def once() -> float:
+        command = [sys.executable, "-c", OPEN_AND_ASK, str(folder), text]
+        return float(subprocess.run(command, cwd=Path(__file__).parent.parent, check=True, capture_output=True).stdout)
+
+    return statistics.median(once() for _ in range(5))
+
+
+def three_at_once(index: Index, asked: Sequence[Asked]) -> str:
+    """Three questions one after the other, and side by side; no result is remembered from one to the other."""
+    groups = [asked[i : i + 3] for i in range(0, len(asked) - 2, 3)]
+    pairs = zip(groups, groups[len(groups) // 2 :] + groups[: len(groups) // 2], strict=True)
+    with ThreadPoolExecutor(3) as threads:
+        times = [
+            (
+                milliseconds(lambda g=one: list(map(ask(index), g))),
+                milliseconds(lambda g=two: list(threads.map(ask(index), g))),
+            )
+            for one, two in pairs
+        ]
+    in_a_row, together = np.median(times, axis=0)
+    return f"{in_a_row:.1f}, {together:.1f}: {in_a_row / together:.2f} times as fast"
+
+
+def measure(size: int, most: int, weaviate: str | None) -> dict[str, str]:
+    chance = np.random.default_rng(1)
+    vectors = chance.standard_normal((size + most, DIMENSIONS), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    asked = list(zip(questions(most), vectors[size:], strict=False))
+    matrix = np.ascontiguousarray(vectors[:size])
+    chunks = [
+        Chunk(f"{place * 7919 % 1_000_003:07}-{place}", f"d{place // DOCUMENT}", title, text)
+        for place, (title, text) in zip(range(size), passages(), strict=False)
+    ]
+    split = [terms(f"{chunk.title} {chunk.text}") for chunk in chunks]
+    floor = Floor.of(split, matrix)
+    row: dict[str, str] = {"passages": f"{size:,}", "memory, GB/s": f"{bandwidth():.1f}"}
     folder = Path(tempfile.mkdtemp(prefix="engines-"))
     try:
-        build = milliseconds(engine(folder).build, chunks, vectors)
-        begun = time.perf_counter()
-        opened = engine(folder)
-        opened.search(*asked[0])
-        first = (time.perf_counter() - begun) * 1000
-        times = [milliseconds(opened.search, *question) for question in asked]
-        new = [[Chunk(f"new{place}", f"new{place}", "New", "zeppelin")] for place in range(3)]
-        added = [milliseconds(opened.add, chunk, vectors[:1]) for chunk in new]
-        again = milliseconds(opened.search, *asked[0])
-        found = [opened.search(*question) for question in asked]
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-        return {
-            "build": build, "first": first, "query": statistics.median(times), "slow": float(np.percentile(times, 95)),
-            "add": statistics.median(added), "again": again, "size": size, "found": found,
-        }  # fmt: skip
+        with closing(EmbeddedIndex.open(folder, "random", DIMENSIONS, create=True)) as index:
+            row["build, s"] = f"{milliseconds(lambda: build(index, chunks, matrix)) / 1000:.0f}"
+            ask(index)(asked[0])
+            least, scan, query = in_turns(asked, floor.search, lambda a: floor.nearest(a[1]), ask(index))
+            row["floor"] = str(least)
+            row["its scan"] = f"{scan}: {matrix.nbytes / scan.wall / 1e6:.1f} GB/s"
+            row["query"] = query.beside(least)
+            row["three in a row, side by side"] = three_at_once(index, asked)
+            row |= changes(index, asked, vectors)
+        row["open and first query"] = f"{opened(folder, asked[0][0]):.1f}"
+        row["MB on disk"] = f"{sum(file.stat().st_blocks * 512 for file in folder.iterdir()) / 1e6:.0f}"
     finally:
         shutil.rmtree(folder)
+    if size <= PLAIN:
+        plain = BM25Okapi(split, k1=1.2, b=0.75)
+        (slow,) = in_turns(asked[:10], lambda a: (plain.get_scores(query_terms(a[0])), floor.nearest(a[1])))
+        row["rank-bm25 and the scan"] = slow.beside(least)
+    if weaviate:
+        row["Weaviate"] = on_weaviate(weaviate, chunks, matrix, asked, floor)
+    return row
 
 
-def table(rows: Iterable[tuple[Any, dict[str, Any]]]) -> Table:
-    rows = list(rows)
-    floor = next((row for engine, row in rows if engine is Bm25s), None)
-    shown = Table(title="ms, median")
-    for column in COLUMNS:
-        shown.add_column(column, justify="left" if column in ("engine", "lacks") else "right")
-    for engine, row in rows:
-        ratio = f"{row['query'] / floor['query']:.1f}" if floor else ""
-        same = f"{overlap(row['found'], floor['found']):.0%}" if floor else ""
-        times = [f"{row[name]:.1f}" for name in ("build", "first", "query", "slow")]
-        after = [f"{row['add']:.1f}", f"{row['again']:.1f}", f"{row['size']:.0f}"]
-        lines = str(lines_of(getattr(engine, "source", engine)))
-        shown.add_row(engine.name, *times, ratio, *after, same, lines, engine.lacks)
-    return shown
+def changes(index: Index, asked: Sequence[Asked], vectors: np.ndarray) -> dict[str, str]:
+    """Adding a document of one real passage, and the first question after each."""
+    adding, asking = [], []
+    for place, (one, (title, text)) in enumerate(zip(asked[:15], passages(), strict=False)):
+        new = [Chunk(f"new{place}", f"new{place}", title, text)]
+        adding.append(milliseconds(lambda n=new: put(index, n[0].document, n, vectors[:1])))
+        asking.append(milliseconds(lambda a=one: ask(index)(a)))
+    return {"add one": f"{statistics.median(adding):.1f}", "query after": f"{statistics.median(asking):.1f}"}
 
 
-def overlap(found: list[list[str]], other: list[list[str]]) -> float:
-    """Mean share of the first ten of one that are in the first ten of the other."""
-    return statistics.mean(len(set(a[:10]) & set(b[:10])) / 10 for a, b in zip(found, other, strict=True))
+def on_weaviate(url: str, chunks: list[Chunk], matrix: np.ndarray, asked: Sequence[Asked], floor: Floor) -> str:
+    try:
+        engine = importlib.import_module("program.retrieval.weaviate").WeaviateIndex
+        nodes = importlib.import_module("program.retrieval.weaviate_nodes")
+        settings = importlib.import_module("program.settings").Settings(weaviate_url=url)
+        address = nodes.Address.from_settings(settings, suffix="Bench")
+        index = engine.open(address, "random", DIMENSIONS, create=True)
+    except Exception as error:
+        return f"left out: {error}"
+    try:
+        build(index, chunks, matrix)
+        least, query = in_turns(asked, floor.search, ask(index))
+        return query.beside(least)
+    finally:
+        index.drop()
+        index.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--passages", type=int, default=14000)
+    parser.add_argument("--passages", type=int, nargs="+", default=[25_000, 250_000])
     parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--weaviate", metavar="URL", help="a server to measure on the same passages")
     wanted = parser.parse_args()
     if not DATASETS.is_dir():
         sys.exit(f"The data sets are not in {DATASETS}.")
-    chunks, questions = passages(wanted.passages)
-    generator = np.random.default_rng(1)
-    vectors = generator.standard_normal((len(chunks) + wanted.questions, DIMENSIONS)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    asked = list(zip(questions[: wanted.questions], vectors[len(chunks) :], strict=False))
-    print(f"{len(chunks)} passages, {len(asked)} questions", file=sys.stderr)
-    rows = []
-    for engine in (Sqlite, Lance, Bm25s):
-        if all(importlib.util.find_spec(package) for package in engine.needs):
-            print(f"{engine.name} ...", file=sys.stderr)
-            rows.append((engine, measure(engine, chunks, vectors[: len(chunks)], asked)))
-        else:
-            print(f"{engine.name}: {', '.join(engine.needs)} is not installed, left out", file=sys.stderr)
-    Console(width=160).print(table(rows))
+    rows = [measure(size, wanted.questions, wanted.weaviate) for size in wanted.passages]
+    shown = Table("ms, median", *(row["passages"] for row in rows))
+    for name in dict.fromkeys(name for row in rows for name in row if name != "passages"):
+        shown.add_row(name, *(row.get(name, "") for row in rows))
+    Console(width=120).print(shown)
 
 
 if __name__ == "__main__":

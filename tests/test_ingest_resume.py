@@ -17,7 +17,9 @@ from fakes import HashEncoder
 
 import program
 from program.ingest import batch, ingest
-from program.retrieval.embedded import FILE, EmbeddedIndex
+from program.retrieval.embedded import FILE, VECTORS, EmbeddedIndex
+from program.retrieval.postings import BLOCK
+from program.retrieval.snapshot import KIND
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 
@@ -61,21 +63,31 @@ def contents(place: Path) -> Contents:
     """All that the index holds, by document; fails where its parts do not fit together."""
     with closing(sqlite3.connect(place / FILE)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        keys = [file.execute(f"SELECT {key} FROM {table} ORDER BY 1").fetchall() for table, key in TABLES.items()]
-        assert keys[0] == keys[1] == keys[2] == keys[3]
+        keys = [key for (key,) in file.execute("SELECT key FROM chunks ORDER BY 1")]
+        assert [key for (key,) in file.execute("SELECT key FROM token_vectors ORDER BY 1")] == keys
+        columns = {
+            block * BLOCK + row
+            for block, numbers in file.execute("SELECT block, numbers FROM columns")
+            for row in np.flatnonzero(np.frombuffer(numbers, np.int32).reshape(-1, 5)[:, KIND])
+        }
+        assert columns == set(keys)
+        words: dict[int, list[tuple[str, int, int]]] = {key: [] for key in keys}
+        for term, entries in file.execute("SELECT term, entries FROM postings ORDER BY term"):
+            for key, *occurrences in np.frombuffer(entries, np.int32).reshape(-1, 3).tolist():
+                words[key].append((term, *occurrences))
         documents = dict(file.execute("SELECT name, chunks FROM documents").fetchall())
         rows = file.execute(
-            "SELECT c.document, c.id, c.text, v.vector, t.tokens, w.text FROM chunks c JOIN vectors v USING (key) "
-            "JOIN token_vectors t USING (key) JOIN words w ON w.rowid = c.key ORDER BY c.document, c.position"
+            "SELECT document, key, id, text, tokens FROM chunks JOIN token_vectors USING (key) "
+            "ORDER BY document, position"
         ).fetchall()
+    vectors = np.fromfile(place / VECTORS, np.float32)
+    vectors = vectors[: len(vectors) // 64 * 64].reshape(-1, 64)
     found: Contents = {name: [] for name in documents}
-    for name, *rest in rows:
-        found[name].append(tuple(rest))
+    for name, key, *rest in rows:
+        found[name].append((*rest, vectors[key].tobytes(), *words[key]))
     assert {name: len(chunks) for name, chunks in found.items()} == documents
     return found
 
-
-TABLES = {"chunks": "key", "vectors": "key", "token_vectors": "key", "words": "rowid"}
 
 MOMENTS = {
     "encoding b 1": {"b.md": "old", "d.md": "old"},
@@ -122,7 +134,7 @@ def test_a_killed_run_leaves_whole_documents_and_the_next_one_goes_on(
 
     expected = {"a.md": "old", **MOMENTS[moment]}
     assert contents(place) == {name: versions[version][name] for name, version in expected.items()}
-    assert {file.name.removeprefix(FILE) for file in place.iterdir()} <= {"", "-wal", "-shm"}
+    assert {file.name.removeprefix(FILE) for file in place.iterdir()} <= {"", "-vectors", "-wal", "-shm"}
 
     encoder = HashEncoder()
     with closing(opened(place)) as index:
@@ -172,5 +184,6 @@ def test_a_document_is_never_held_in_memory_as_token_vectors(tmp_path: Path, mon
         (report,) = ingest([tmp_path / "b.md"], index, Counting())
         assert report.chunks > 9
         assert most == [0] * -(-report.chunks // 4)
-        ids = [row[0] for row in index._connection.execute("SELECT id FROM chunks")]
+        with index._reading() as (connection, _):
+            ids = [row[0] for row in connection.execute("SELECT id FROM chunks")]
         assert np.isfinite(np.array(list(index.vectors(ids).values()))).all()

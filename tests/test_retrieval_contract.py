@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -117,25 +118,86 @@ def test_legs_say_who_found_a_hit(library: Index):
     assert all(hit.lexical_rank == 0 and hit.dense_rank for hit in find(library, "gradients", alpha=1.0))
 
 
-def test_the_lexical_leg_agrees_with_another_bm25(empty: Index):
-    """Order against rank-bm25, on a corpus where no query word is in half of the chunks (rank-bm25 scores those 0)."""
-    generator = np.random.default_rng(7)
-    words = [f"word{number}" for number in range(60)]
-    texts = [" ".join(generator.choice(words, size=generator.integers(8, 30))) for _ in range(40)]
-    for place, text in enumerate(texts):
-        item = Chunk(f"c{place:02}", f"d{place}", "", text)
-        vectors, tokens = ENCODER.encode_with_tokens([text])
-        empty.replace(Document(item.document, "", ""), [item], vectors, tokens)
-    oracle = BM25Okapi([terms(text) for text in texts], k1=1.2, b=0.75)
-    for query in ("word1 word2 word3", "word10", "word59 word7 word21 word33"):
-        scores = oracle.get_scores(query_terms(query))
-        expected = sorted(
-            (f"c{place:02}" for place in np.flatnonzero(scores)), key=lambda id: (-scores[int(id[1:])], id)
-        )
-        found = find(empty, query, k=40, alpha=0.0)
-        assert set(ids(found)) == set(expected)
-        order = [round(float(scores[int(id[1:])]), 3) for id in ids(found)]
-        assert order == sorted(order, reverse=True)
+K1, B = 1.2, 0.75
+
+
+def bm25_as_stated(chunks: list[Chunk], query: str, title_weight: float) -> dict[str, float]:
+    """The score that every engine gives, in the words of its definition: sum over fields and terms of
+    weight idf f / (f + k1 (1 - b + b length / mean length)), the mean over the chunks that have the field at all,
+    idf = ln(1 + (N - n + 0.5) / (n + 0.5)), n the mean (rounded down) of the term's document frequencies in the fields
+    in which it occurs."""
+    fields = [
+        (1.0, {item.id: terms(item.text) for item in chunks}),
+        (title_weight, {item.id: terms(item.title) for item in chunks}),
+    ]
+    scores: dict[str, float] = dict.fromkeys((item.id for item in chunks), 0.0)
+    for term in query_terms(query):
+        frequencies = [sum(term in words for words in texts.values()) for _, texts in fields]
+        n = sum(frequencies) // max(sum(frequency > 0 for frequency in frequencies), 1)
+        idf = math.log(1 + (len(chunks) - n + 0.5) / (n + 0.5))
+        for weight, texts in fields:
+            lengths = [len(words) for words in texts.values() if words]
+            for id, words in texts.items():
+                if f := words.count(term):
+                    mean = sum(lengths) / len(lengths)
+                    scores[id] += weight * idf * f / (f + K1 * (1 - B + B * len(words) / mean))
+    return {id: score for id, score in scores.items() if score > 0}
+
+
+def random_chunks(seed: int, documents: int) -> list[list[Chunk]]:
+    """Some documents of one to four chunks, of few different words and unequal lengths; some without a title."""
+    generator = np.random.default_rng(seed)
+    words = [f"word{number}" for number in range(40)]
+
+    def text(least: int, most: int) -> str:
+        return " ".join(generator.choice(words, size=generator.integers(least, most)))
+
+    return [
+        [Chunk(f"d{d:02}-{place}", f"d{d:02}", text(0, 5), text(4, 30)) for place in range(generator.integers(1, 5))]
+        for d in range(documents)
+    ]
+
+
+def put_chunks(index: Index, chunks: list[Chunk]) -> None:
+    vectors, tokens = ENCODER.encode_with_tokens([passage_text(item) for item in chunks])
+    index.replace(Document(chunks[0].document, "", ""), chunks, vectors, tokens)
+
+
+@pytest.mark.parametrize("title_weight", [0.0, 1.0, 2.5])
+def test_the_lexical_score_is_the_one_stated(empty: Index, title_weight: float):
+    """After adding, and after replacing and deleting, which must leave no trace in lengths and frequencies."""
+    held = {chunks[0].document: chunks for chunks in random_chunks(1, 20)}
+    for chunks in held.values():
+        put_chunks(empty, chunks)
+    for changed in (False, True):
+        if changed:
+            for chunks in random_chunks(2, 6):
+                put_chunks(empty, chunks)
+                held[chunks[0].document] = chunks
+            for name in ("d05", "d11"):
+                empty.delete(name)
+                del held[name]
+        now = [item for chunks in held.values() for item in chunks]
+        for query in ("word1", "word2 word3 word3", "word10 and word7 word21 word33", "word4 absent"):
+            expected = bm25_as_stated(now, query, title_weight)
+            found = find(empty, query, k=100, alpha=0.0, title_weight=title_weight)
+            assert {hit.chunk.id: hit.lexical for hit in found} == pytest.approx(expected, rel=1e-4)
+            assert ids(found) == sorted(ids(found), key=lambda id: (-round(expected[id], 4), id))
+
+
+def test_the_lexical_score_agrees_with_another_bm25(empty: Index):
+    """With rank-bm25, for each word alone and up to the inverse document frequency, of which it has another notion."""
+    chunks = [replace(chunk, title="") for chunks in random_chunks(3, 20) for chunk in chunks]
+    for name in {item.document for item in chunks}:
+        put_chunks(empty, [item for item in chunks if item.document == name])
+    oracle = BM25Okapi([terms(item.text) for item in chunks], k1=K1, b=B)
+    for word in ("word1", "word10", "word39"):
+        having = sum(word in terms(item.text) for item in chunks)
+        idf = math.log(1 + (len(chunks) - having + 0.5) / (having + 0.5))
+        scores = oracle.get_scores([word]) / oracle.idf[word] / (K1 + 1) * idf
+        expected = {item.id: score for item, score in zip(chunks, scores, strict=True) if score}
+        found = {hit.chunk.id: hit.lexical for hit in find(empty, word, k=100, alpha=0.0)}
+        assert found == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from program.errors import LibraryError, LibraryMissing
-from program.retrieval.embedded import FILE, EmbeddedIndex
+from program.retrieval.embedded import FILE, VECTORS, EmbeddedIndex
 from program.retrieval.index import Document
+from program.retrieval.postings import BLOCK
 from program.types import Chunk
 
 
@@ -20,8 +22,8 @@ def open_index(path: Path, *, create: bool = True) -> EmbeddedIndex:
     return EmbeddedIndex.open(path, "encoder", 2, create=create)
 
 
-def put(index: EmbeddedIndex, name: str, text: str) -> None:
-    vectors = np.array([[1, 0]], np.float32)
+def put(index: EmbeddedIndex, name: str, text: str, vector: tuple[float, ...] = (1, 0)) -> None:
+    vectors = np.array([vector], np.float32)
     index.replace(Document(name, name, "hash"), [Chunk(name, name, "", text)], vectors, [np.zeros((1, 2), np.int8)])
 
 
@@ -48,7 +50,7 @@ def test_damage_found_while_reading_is_a_library_error(tmp_path: Path):
     put(index, "a", "words")
     index.close()
     with sqlite3.connect(tmp_path / FILE) as connection:
-        connection.execute("DROP TABLE vectors")
+        connection.execute("DROP TABLE postings")
     connection.close()
     index = open_index(tmp_path)
     with pytest.raises(LibraryError):
@@ -88,8 +90,8 @@ sys.path[:0] = {sys.path!r}
 from pathlib import Path
 from tests.test_retrieval_embedded import open_index, put
 index = open_index(Path({str(tmp_path)!r}))
-with index._writing():
-    index._delete(index._connection, "a")
+with index._writing() as (connection, _):
+    index._delete(connection, "a")
     os._exit(9)
 """
     assert subprocess.run([sys.executable, "-c", child], cwd=Path(__file__).parent.parent).returncode == 9
@@ -98,6 +100,95 @@ with index._writing():
         assert found(reader, "old words") == ["the old words"]
         assert len(reader) == 1
         reader.close()
+
+
+def keys(index: EmbeddedIndex) -> list[int]:
+    with index._reading() as (connection, _):
+        return [key for (key,) in connection.execute("SELECT key FROM chunks ORDER BY key")]
+
+
+def test_places_of_deleted_chunks_are_used_again(tmp_path: Path):
+    index = open_index(tmp_path)
+    for turn in range(20):
+        put(index, "a", f"words {turn}")
+        put(index, "b", f"words {turn}")
+    assert max(keys(index)) < 4
+    assert found(index, "words 7") == found(index, "words") == ["words 19", "words 19"]
+    index.close()
+
+
+def test_places_that_a_reader_may_look_at_are_left_alone(tmp_path: Path):
+    """The reader is another process as far as SQLite can tell. It began before the deletion, and ends later."""
+    index, other = open_index(tmp_path), open_index(tmp_path)
+    put(index, "a", "words")
+    with other._reading() as (connection, state):
+        before = state.matrix[0].copy()
+        index.delete("a")
+        put(index, "b", "other words", vector=(0, 1))
+        assert keys(index) == [1]
+        assert (state.matrix[0] == before).all()
+        assert connection.execute("SELECT document FROM chunks").fetchall() == [("a",)]
+    put(index, "c", "new words")
+    assert keys(index) == [0, 1]
+    assert (found(other, "words"), found(other, "new")) == (["other words", "new words"], ["new words"])
+    index.close()
+    other.close()
+
+
+def test_a_write_that_fails_leaves_places_free(tmp_path: Path):
+    index = open_index(tmp_path)
+    put(index, "a", "words")
+    with pytest.raises(ValueError, match="vectors"):
+        put(index, "b", "words", vector=(1, 0, 0))
+    put(index, "b", "more words", vector=(0, 1))
+    assert keys(index) == [0, 1]
+    assert index.vectors(["b"])["b"].tolist() == [0, 1]
+    index.close()
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut"])
+def test_lost_vectors_are_a_library_error(tmp_path: Path, damage: str):
+    index = open_index(tmp_path)
+    put(index, "a", "words")
+    index.close()
+    if damage == "gone":
+        (tmp_path / VECTORS).unlink()
+    else:
+        (tmp_path / VECTORS).write_bytes(b"1234")
+    index = open_index(tmp_path)
+    with pytest.raises(LibraryError, match="Delete the folder"):
+        found(index, "words")
+    index.close()
+
+
+def test_a_large_document_spans_blocks(tmp_path: Path):
+    """Its chunks are found by their words wherever they stand, and go again without a trace."""
+    index = open_index(tmp_path)
+    put(index, "a", "words")
+    many = 2 * BLOCK + 5
+    chunks = [Chunk(f"m{n}", "many", "Title", f"common number{n}") for n in range(many)]
+    vectors = np.tile(np.array([[0, 1]], np.float32), (many, 1))
+    index.replace(Document("many", "", ""), chunks, vectors, [np.zeros((1, 2), np.int8)] * many)
+    assert len(index) == many + 1
+    assert [found(index, f"number{n}") for n in (0, BLOCK, many - 1)] == [
+        [f"common number{n}"] for n in (0, BLOCK, many - 1)
+    ]
+    assert index.inverse_document_frequency(["common"])["common"] == pytest.approx(np.log(1 + 1.5 / (many + 0.5)))
+    index.delete("many")
+    assert found(index, "common title") == []
+    with index._reading() as (connection, _):
+        assert connection.execute("SELECT DISTINCT term FROM postings").fetchall() == [("word",)]
+    index.close()
+
+
+def test_many_threads_share_few_connections(tmp_path: Path):
+    index = open_index(tmp_path)
+    put(index, "a", "words")
+    for _ in range(5):
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(found, [index] * 40, ["words"] * 40)) == [["words"]] * 40
+    assert 1 <= len(index._idle) <= 4
+    index.close()
 
 
 def test_an_index_can_be_listed_without_its_encoder(tmp_path: Path):

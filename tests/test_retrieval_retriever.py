@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from program.errors import LibraryError
 from program.params import SIGNALS, Params, SearchParams
 from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import passage_text
 from program.retrieval.index import Document
 from program.retrieval.retriever import Retriever, late_interaction, rank_pools, replay
-from program.types import Chunk, Query
+from program.types import Chunk, Hit, Query
 from tests.fakes import HashEncoder
 
 OPEN = Params(top_bar=0.0, deep_bar=0.0)
@@ -119,6 +122,33 @@ def test_all_texts_are_encoded_in_one_batch(retriever: Retriever, encoder: HashE
     encoder.calls.clear()
     retriever.retrieve([Query("one", "asked"), Query("two", "asked", dense="three")], SearchParams(), Params())
     assert encoder.calls == [["one", "asked", "three"]]
+
+
+def test_queries_are_searched_side_by_side(index: EmbeddedIndex, encoder: HashEncoder):
+    """Each search waits until all three have begun, which searches one after the other never would."""
+    meeting = threading.Barrier(3, timeout=60)
+
+    class Meeting:
+        def search(self, *arguments: Any, **more: Any) -> list[Hit]:
+            meeting.wait()
+            return index.search(*arguments, **more)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(index, name)
+
+    queries = [plain("attention memory"), plain("dropout rate"), plain("graph error")]
+    search = SearchParams(passages=5, abstracts=2)
+    together = Retriever(Meeting(), encoder).pools(queries, search, OPEN)  # type: ignore[arg-type]
+    alone = [Retriever(index, encoder).pools([query], search, OPEN)[0] for query in queries]
+    assert [(pool.against, pool.hits) for pool in together] == [(pool.against, pool.hits) for pool in alone]
+    for one, other in zip(together, alone, strict=True):
+        assert (one.signals == other.signals).all()
+
+
+def test_a_search_that_fails_beside_others_is_raised(index: EmbeddedIndex, encoder: HashEncoder):
+    index.close()
+    with pytest.raises(LibraryError):
+        Retriever(index, encoder).pools([plain("one"), plain("two")], SearchParams(), OPEN)
 
 
 def test_no_queries_and_an_empty_library(tmp_path: Path, encoder: HashEncoder, retriever: Retriever):

@@ -1,18 +1,25 @@
-"""The index in one SQLite file: words in FTS5 (BM25), vectors as blobs that are searched as one matrix in memory.
+"""The index in a folder: one SQLite file, and beside it the vectors, mapped into memory.
 
-Both sides change in the same transaction, so they never disagree and a crash leaves the old state. Many processes may
-read while one writes (write-ahead log); every commit raises a generation number, and a reader that sees a new one loads
-the chunks and vectors again.
+SQLite keeps documents, chunks, token vectors, postings and columns, and every change is one transaction, so a crash
+leaves the old state. Many processes and threads may read while one writes (write-ahead log): each search has a
+connection of its own and sees one state from its beginning to its end. Every commit raises a generation number; a
+reader that sees a new one reads what changed.
+
+A chunk's key is its row in the file of vectors. Keys of deleted chunks are used again, but only when no reader can see
+the state in which they were chunks: SQLite knows that, see `_settled`.
 """
 
 from __future__ import annotations
 
-import math
+import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import astuple, fields, replace
+from functools import cache, partial
+from itertools import chain, count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +27,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
+from program.retrieval import postings, snapshot
 from program.retrieval.analysis import query_terms, terms
 from program.retrieval.encoders import Encoder
-from program.retrieval.fusion import fuse
+from program.retrieval.fusion import fuse_legs
 from program.retrieval.index import LEG_DEPTH, Document, Filters
+from program.retrieval.postings import BLOCK
+from program.retrieval.snapshot import KIND, NO_YEAR, Snapshot, best, number_of, write_columns
+from program.retrieval.vector_file import VectorFile
 from program.types import Chunk, Fusion, Hit
 
 FILE = "index.sqlite3"
-SCHEMA_VERSION = "3"  # raised when the tables change, or what `analysis` makes of a text
-#: Rarest terms of a long question that are searched: BM25 gets nearly all of its sum from them, in less time.
-MAX_TERMS = 32
+VECTORS = FILE + "-vectors"
+SCHEMA_VERSION = "4"  # raised when the tables change, or what `analysis` makes of a text
 #: Seconds to wait for another process that is writing: some 100,000 passages.
 PATIENCE = 120.0
 #: Bytes left on the disk of the log of a large write.
 LOG_BYTES = 64 * 1024**2
+#: KiB of pages that a connection keeps.
+CACHE = 32 * 1024
 
+_values = attrgetter(*(column.name for column in fields(Chunk)))
 _CHUNK_COLUMNS = ", ".join(f'"{column.name}"' for column in fields(Chunk))
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -42,23 +55,24 @@ CREATE TABLE documents (name TEXT PRIMARY KEY, title TEXT, sha256 TEXT, source T
     chunks INTEGER, characters INTEGER, path TEXT, stamp TEXT);
 CREATE TABLE chunks (key INTEGER PRIMARY KEY, {_CHUNK_COLUMNS}, UNIQUE (id));
 CREATE INDEX chunks_of_document ON chunks (document);
-CREATE TABLE vectors (key INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE TABLE token_vectors (key INTEGER PRIMARY KEY, tokens BLOB NOT NULL);
-CREATE VIRTUAL TABLE words USING fts5 (title, text, tokenize = "ascii tokenchars '.'");
-CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, row);
+{postings.SCHEMA};
+{snapshot.SCHEMA}
 """
 
 
 class EmbeddedIndex:
-    """An `Index` in a folder. One connection, used by one thread at a time; the matrix is searched outside the lock."""
+    """An `Index` in a folder."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, encoder: str, dimensions: int) -> None:
+    def __init__(self, path: Path, encoder: str, dimensions: int) -> None:
         self.location = str(path)
         self.encoder = encoder
         self._dimensions = dimensions
-        self._connection = connection
-        self._lock = threading.RLock()
-        self._snapshot: _Snapshot | None = None
+        self._vectors = VectorFile(path / VECTORS, dimensions)
+        self._snapshot: Snapshot | None = None
+        self._writer = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []  # connections that no thread is using
+        self._closed = False
 
     @classmethod
     def open(cls, path: Path, encoder: str, dimensions: int, *, create: bool = False) -> EmbeddedIndex:
@@ -71,25 +85,23 @@ class EmbeddedIndex:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LibraryError(f"The folder {path} cannot be made ({error.strerror}).") from error
-        with _explained(file):
-            connection = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
+        index = cls(path, encoder, dimensions)
+        try:
+            with _explained(file), index._connected() as connection:
                 about = _prepare(connection, encoder, dimensions)
-            except sqlite3.Error:
-                connection.close()
-                raise
-        if about.get("schema") != SCHEMA_VERSION:
-            connection.close()
-            raise FormatMismatch(f"The library in {path} has another format.", "Delete the folder and ingest again.")
-        if about["encoder"] != encoder:
-            connection.close()
-            raise EncoderMismatch(
-                f"The library in {path} was made with the encoder {about['encoder']}, not with {encoder}.",
-                "Set RAG_ENCODER to that encoder, or ingest into another folder with --index.",
-            )
-        return cls(path, connection, encoder, dimensions)
+            if about.get("schema") != SCHEMA_VERSION:
+                raise FormatMismatch(
+                    f"The library in {path} has another format.", "Delete the folder and ingest again."
+                )
+            if about["encoder"] != encoder:
+                raise EncoderMismatch(
+                    f"The library in {path} was made with the encoder {about['encoder']}, not with {encoder}.",
+                    "Set RAG_ENCODER to that encoder, or ingest into another folder with --index.",
+                )
+        except LibraryError:
+            index.close()
+            raise
+        return index
 
     @classmethod
     def open_or_make(cls, path: Path, encoder: Callable[[], Encoder]) -> EmbeddedIndex:
@@ -124,17 +136,27 @@ class EmbeddedIndex:
         filters: Filters | None = None,
         title_weight: float = 1.0,
     ) -> list[Hit]:
-        snapshot, lexical = self._lexical_scores(text, title_weight)
-        dense = snapshot.matrix @ vector
-        rows = snapshot.rows(filters or Filters())
         depth = max(k, LEG_DEPTH)
+        with self._reading() as (connection, state):
+            keys = state.passing(connection, filters or Filters())
+            dense = state.dense(vector)
+            lexical = state.lexical(connection, query_terms(text), title_weight)
+            near, worded = best(dense, keys, depth), best(lexical, keys[lexical[keys] > 0], depth)
+            ids = _select(connection, "id", {*near.tolist(), *worded.tolist()})
 
-        def leg(best: NDArray[np.intp]) -> list[Hit]:
-            return [Hit(snapshot.chunks[row], float(dense[row]), float(lexical[row])) for row in best]
+            def leg(found: NDArray[np.intp], scores: NDArray[np.float32]) -> list[tuple[str, float]]:
+                falling = zip((-scores[found]).tolist(), [ids[key][0] for key in found.tolist()], strict=True)
+                return [(id, -score) for score, id in sorted(falling)[:depth]]
 
-        dense_leg = leg(_best(dense, rows, depth))
-        lexical_leg = leg(_best(lexical, rows[lexical[rows] > 0], depth))
-        return fuse(dense_leg, lexical_leg, alpha=alpha, fusion=fusion, k=k)
+            fused = fuse_legs(leg(near, dense), leg(worded, lexical), alpha=alpha, fusion=fusion, k=k)
+            key_of = {row[0]: key for key, row in ids.items()}
+            chunks = _select(connection, _CHUNK_COLUMNS, [key_of[one.id] for one in fused])
+            hits = []
+            for one in fused:
+                key = key_of[one.id]
+                scores = float(dense[key]), float(lexical[key])
+                hits.append(Hit(Chunk(*chunks[key]), *scores, one.dense_rank, one.lexical_rank, one.score))
+        return hits
 
     def replace(
         self,
@@ -145,19 +167,24 @@ class EmbeddedIndex:
     ) -> None:
         if not len(chunks) == len(vectors) == len(token_vectors):
             raise ValueError(f"{len(chunks)} chunks, {len(vectors)} vectors, {len(token_vectors)} token vectors")
-        with self._writing() as connection:
+        with self._writing() as (connection, free), self._vectors.writing() as write:
             self._delete(connection, document.name)
             _insert_document(connection, replace(document, chunks=len(chunks)))
-            for chunk, vector, tokens in zip(chunks, vectors, token_vectors, strict=True):
-                self._insert_chunk(connection, chunk, vector, tokens)
+            each_vector, each_tokens = iter(vectors), iter(token_vectors)
+            for begin in range(0, len(chunks), BLOCK):
+                part = list(zip(chunks[begin : begin + BLOCK], free, strict=False))
+                for (chunk, key), vector, tokens in zip(part, each_vector, each_tokens, strict=False):
+                    self._insert_chunk(connection, key, chunk, vector, tokens)
+                    write(key, vector)
+                _enter(connection, part)
 
     def rename(self, name: str, document: Document, id_of: Callable[[Chunk], str]) -> None:
         if name == document.name:
-            with self._transaction("BEGIN IMMEDIATE") as connection:  # no reader need load anything again
+            with self._transaction("BEGIN IMMEDIATE") as connection:  # no reader need read anything again
                 self._take_row(connection, name, document)
             return
         query = f"SELECT key, {_CHUNK_COLUMNS} FROM chunks WHERE document = ?"
-        with self._writing() as connection:
+        with self._writing() as (connection, _):
             self._delete(connection, document.name)
             self._take_row(connection, name, document)
             for key, *columns in connection.execute(query, (name,)).fetchall():
@@ -166,60 +193,102 @@ class EmbeddedIndex:
                 connection.execute(change, (id_of(chunk), document.name, key))
 
     def delete(self, name: str) -> bool:
-        with self._writing() as connection:
+        with self._writing() as (connection, _):
             return self._delete(connection, name)
 
     def documents(self) -> list[Document]:
-        with self._reading() as connection:
+        with self._transaction("BEGIN") as connection:
             rows = connection.execute("SELECT * FROM documents ORDER BY name").fetchall()
         return [Document(*row) for row in rows]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        snapshot = self._current()
-        return {id: snapshot.matrix[snapshot.row_of[id]] for id in ids if id in snapshot.row_of}
+        with self._reading() as (connection, state):
+            found = ((id, connection.execute("SELECT key FROM chunks WHERE id = ?", (id,)).fetchone()) for id in ids)
+            return {id: state.matrix[row[0]].copy() for id, row in found if row}
 
     def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
         query = "SELECT tokens FROM chunks JOIN token_vectors USING (key) WHERE id = ?"
-        with self._reading() as connection:
+        with self._transaction("BEGIN") as connection:
             found = ((id, connection.execute(query, (id,)).fetchone()) for id in ids)
             return {id: np.frombuffer(row[0], np.int8).reshape(-1, self._dimensions) for id, row in found if row}
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> dict[str, float]:
-        with self._reading() as connection:
-            total = connection.execute("SELECT count(*) FROM chunks").fetchone()[0]
-            return {term: _idf(total, _document_frequency(connection, term)) for term in terms}
+        with self._transaction("BEGIN") as connection:
+            total = _count(connection)
+            return {term: float(postings.idf(total, postings.document_frequency(connection, term))) for term in terms}
 
     def __len__(self) -> int:
-        with self._reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM chunks").fetchone()[0])
+        with self._transaction("BEGIN") as connection:
+            return _count(connection)
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """One consistent state of the file, for as long as the body runs."""
+    def _reading(self) -> Iterator[tuple[sqlite3.Connection, Snapshot]]:
+        """One consistent state, for as long as the body runs: nothing that belongs to it is overwritten before."""
         with self._transaction("BEGIN") as connection:
-            yield connection
+            yield connection, self._current(connection)
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """All of the body's changes, or none."""
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            yield connection
-            connection.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+    def _writing(self) -> Iterator[tuple[sqlite3.Connection, Iterator[int]]]:
+        """All of the body's changes, or none. Gives the keys that new chunks may take, in order."""
+        with self._writer:
+            settled = self._settled()
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                state = self._current(connection)
+                free = np.flatnonzero(state.columns[KIND] == 0) if state.generation == settled else ()
+                yield connection, chain(map(int, free), count(state.columns.shape[1]))
+                connection.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+
+    def _settled(self) -> int:
+        """The generation that all readers see, in whatever process; -1 when some may still see an older one.
+
+        SQLite moves its log into the file up to where the oldest reader stands; if it could move all, none is behind.
+        """
+        with self._reading() as (_, state):
+            if state.columns[KIND].all():
+                return state.generation  # there are no keys to use again
+        with _explained(Path(self.location) / FILE), self._connected() as connection:
+            busy, logged, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return state.generation if not busy and logged == moved else -1
+
+    def _current(self, connection: sqlite3.Connection) -> Snapshot:
+        self._snapshot = state = Snapshot.read(connection, self._vectors, self._snapshot)
+        return state
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, _explained(Path(self.location) / FILE):
-            self._connection.execute(begin)
+        with _explained(Path(self.location) / FILE), self._connected() as connection:
+            connection.execute(begin)
             try:
-                yield self._connection
-                self._connection.execute("COMMIT")
+                yield connection
+                connection.execute("COMMIT")
             except BaseException:
-                self._connection.rollback()
+                connection.rollback()
                 raise
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection that no other thread uses."""
+        if self._closed:
+            raise LibraryError(f"The library in {self.location} is closed.")
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            file = Path(self.location) / FILE
+            connection = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+            connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
+            connection.execute(f"PRAGMA cache_size = -{CACHE}")
+        try:
+            yield connection
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
 
     def _take_row(self, connection: sqlite3.Connection, name: str, document: Document) -> None:
         row = connection.execute("SELECT chunks FROM documents WHERE name = ?", (name,)).fetchone()
@@ -229,104 +298,71 @@ class EmbeddedIndex:
         _insert_document(connection, replace(document, chunks=row[0]))
 
     def _insert_chunk(
-        self, connection: sqlite3.Connection, chunk: Chunk, vector: NDArray[np.float32], tokens: NDArray[np.int8]
+        self,
+        connection: sqlite3.Connection,
+        key: int,
+        chunk: Chunk,
+        vector: NDArray[np.float32],
+        tokens: NDArray[np.int8],
     ) -> None:
         width = (self._dimensions,)
         if vector.shape != width or tokens.shape[1:] != width or not np.isfinite(vector).all():
             raise ValueError(f"vectors {vector.shape} and {tokens.shape} of another width, or not finite")
-        columns = astuple(chunk)
-        marks = ", ".join("?" * len(columns))
-        key = connection.execute(f"INSERT INTO chunks ({_CHUNK_COLUMNS}) VALUES ({marks})", columns).lastrowid
-        connection.execute("INSERT INTO vectors VALUES (?, ?)", (key, _bytes(vector, np.float32)))
-        connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, _bytes(tokens, np.int8)))
-        words = " ".join(terms(chunk.title)), " ".join(terms(chunk.text))
-        connection.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", (key, *words))
+        columns = _values(chunk)
+        connection.execute(f"INSERT INTO chunks VALUES (?, {', '.join('?' * len(columns))})", (key, *columns))
+        connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, tokens.astype(np.int8).tobytes()))
 
     def _delete(self, connection: sqlite3.Connection, name: str) -> bool:
-        keys = [(key,) for (key,) in connection.execute("SELECT key FROM chunks WHERE document = ?", (name,))]
-        connection.executemany("DELETE FROM words WHERE rowid = ?", keys)
-        for table in ("vectors", "token_vectors", "chunks"):
-            connection.executemany(f"DELETE FROM {table} WHERE key = ?", keys)
+        rows = connection.execute("SELECT key, text, title FROM chunks WHERE document = ?", (name,))
+        while part := rows.fetchmany(BLOCK):
+            postings.remove(connection, [(key, terms(text), terms(title)) for key, text, title in part])
+            write_columns(connection, dict.fromkeys((row[0] for row in part), (0,) * 5))
+        of_it = "WHERE key IN (SELECT key FROM chunks WHERE document = ?)"
+        connection.execute(f"DELETE FROM token_vectors {of_it}", (name,))
+        connection.execute("DELETE FROM chunks WHERE document = ?", (name,))
         return connection.execute("DELETE FROM documents WHERE name = ?", (name,)).rowcount > 0
-
-    def _current(self) -> _Snapshot:
-        with self._reading() as connection:
-            return self._load(connection)
-
-    def _load(self, connection: sqlite3.Connection) -> _Snapshot:
-        generation = int(connection.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()[0])
-        if self._snapshot is None or self._snapshot.generation != generation:
-            self._snapshot = _Snapshot.read(connection, generation, self._dimensions)
-        return self._snapshot
-
-    def _lexical_scores(self, text: str, title_weight: float) -> tuple[_Snapshot, NDArray[np.float32]]:
-        """BM25 of every chunk, 0 where no word matches: float32 [chunks], in the snapshot's order."""
-        with self._reading() as connection:
-            snapshot = self._load(connection)
-            known = snapshot.lexical.get((text, title_weight))
-            if known is not None:
-                return snapshot, known
-            match = _match(connection, text)
-            query = "SELECT rowid, -bm25(words, ?, 1.0) FROM words WHERE words MATCH ?"
-            found = connection.execute(query, (title_weight, match)).fetchall() if match else []
-        scores = np.zeros(len(snapshot.chunks), np.float32)
-        if found:
-            keys, values = zip(*found, strict=True)
-            scores[snapshot.place[list(keys)]] = values
-        _remember(snapshot.lexical, (text, title_weight), scores)
-        return snapshot, scores
-
-
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """The chunks of one generation, by id (so that a stable sort breaks ties by id), and their vectors."""
-
-    generation: int
-    chunks: list[Chunk]
-    matrix: NDArray[np.float32]
-    row_of: dict[str, int]
-    place: NDArray[np.intp]  # key in the file to row
-    lexical: dict[tuple[str, float], NDArray[np.float32]] = field(default_factory=dict)
-    passing: dict[Filters, NDArray[np.intp]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, connection: sqlite3.Connection, generation: int, dimensions: int) -> _Snapshot:
-        columns = f"SELECT key, vector, {_CHUNK_COLUMNS} FROM chunks JOIN vectors USING (key) ORDER BY id"
-        rows = connection.execute(columns).fetchall()
-        chunks = [Chunk(*row[2:]) for row in rows]
-        matrix = np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), dimensions)
-        place = np.zeros(max((row[0] for row in rows), default=0) + 1, np.intp)
-        for position, row in enumerate(rows):
-            place[row[0]] = position
-        return cls(generation, chunks, matrix, {chunk.id: row for row, chunk in enumerate(chunks)}, place)
-
-    def rows(self, filters: Filters) -> NDArray[np.intp]:
-        """The rows that pass; worked out once for each kind of filter."""
-        known = self.passing.get(filters)
-        if known is None:
-            wanted = {name: value for name in Filters.__slots__ if (value := getattr(filters, name)) is not None}
-            passes = (all(getattr(chunk, name) == value for name, value in wanted.items()) for chunk in self.chunks)
-            known = np.flatnonzero(np.fromiter(passes, np.bool_, len(self.chunks)))
-            _remember(self.passing, filters, known)
-        return known
 
 
 def _prepare(connection: sqlite3.Connection, encoder: str, dimensions: int) -> dict[str, str]:
     """Make the tables of a new file, and read what the file says about itself."""
-    connection.execute("BEGIN IMMEDIATE")
-    if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-        for statement in _SCHEMA.split(";"):
-            connection.execute(statement)
-        about = {"schema": SCHEMA_VERSION, "encoder": encoder, "dimensions": str(dimensions), "generation": "0"}
-        connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-    found = dict(connection.execute("SELECT name, value FROM about"))
-    connection.execute("COMMIT")
-    return found
+    connection.execute("PRAGMA journal_mode = WAL")
+    made = "SELECT 1 FROM sqlite_master"
+    if not connection.execute(made).fetchone():
+        connection.execute("BEGIN IMMEDIATE")
+        if not connection.execute(made).fetchone():
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            about = {"schema": SCHEMA_VERSION, "encoder": encoder, "dimensions": str(dimensions), "generation": "0"}
+            connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+        connection.execute("COMMIT")
+    return dict(connection.execute("SELECT name, value FROM about"))
+
+
+def _enter(connection: sqlite3.Connection, chunks: Sequence[tuple[Chunk, int]]) -> None:
+    """Postings and columns of new chunks."""
+    words = [(key, terms(chunk.text), terms(chunk.title)) for chunk, key in chunks]
+    postings.add(connection, words)
+    number = cache(partial(number_of, connection))
+    rows = {}
+    for (key, text, title), (chunk, _) in zip(words, chunks, strict=True):
+        year = NO_YEAR if chunk.year is None else chunk.year
+        rows[key] = (len(text), len(title), number(chunk.kind), number(chunk.field), year)
+    write_columns(connection, rows)
 
 
 def _insert_document(connection: sqlite3.Connection, document: Document) -> None:
     row = astuple(document)
     connection.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)
+
+
+def _select(connection: sqlite3.Connection, columns: str, keys: Iterable[int]) -> dict[int, tuple[Any, ...]]:
+    """Columns of some chunks, by key."""
+    query = f"SELECT key, {columns} FROM chunks WHERE key IN (SELECT value FROM json_each(?))"
+    return {key: tuple(row) for key, *row in connection.execute(query, (json.dumps(list(keys)),))}
+
+
+def _count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(sum(chunks), 0) FROM documents").fetchone()[0])
 
 
 def _existing(path: Path) -> Path:
@@ -347,39 +383,3 @@ def _explained(file: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         hint = "Delete the folder and ingest again, or choose another with --index."
         raise LibraryError(f"The library {file} is damaged ({error}).", hint) from error
-
-
-def _match(connection: sqlite3.Connection, text: str) -> str:
-    """The FTS5 expression for any word of the text, each quoted, so that none is read as syntax; "" without words."""
-    wanted = query_terms(text)
-    if len(wanted) > MAX_TERMS:
-        frequency = {term: _document_frequency(connection, term) for term in wanted}
-        wanted = sorted((term for term in wanted if frequency[term]), key=lambda term: frequency[term])[:MAX_TERMS]
-    return " OR ".join(f'"{term}"' for term in wanted)
-
-
-def _document_frequency(connection: sqlite3.Connection, term: str) -> int:
-    row = connection.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
-    return int(row[0]) if row else 0
-
-
-def _idf(total: int, having: int) -> float:
-    return math.log(1 + (total - having + 0.5) / (having + 0.5))
-
-
-def _remember(known: dict[Any, Any], key: object, value: object) -> None:
-    """Keep a few results: a question asks for the same ones several times in a row, then never again."""
-    if len(known) >= 32:
-        known.clear()
-    known[key] = value
-
-
-def _best(scores: NDArray[np.float32], rows: NDArray[np.intp], k: int) -> NDArray[np.intp]:
-    """The k rows of highest score, best first, ties by row."""
-    if len(rows) > k:
-        rows = rows[scores[rows] >= np.partition(scores[rows], -k)[-k]]
-    return rows[np.argsort(-scores[rows], kind="stable")][:k]
-
-
-def _bytes(array: NDArray[Any], dtype: type) -> bytes:
-    return np.ascontiguousarray(array, dtype).tobytes()

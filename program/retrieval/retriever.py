@@ -7,6 +7,7 @@ once for each question and `replay`s any search parameters over them, with the r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,8 +86,9 @@ class Retriever:
     def pools(self, queries: Sequence[Query], search: SearchParams, params: Params) -> list[Pool]:
         """Unranked candidates, one pool for each distinct `against`, in order. Raises LibraryError."""
         encoded = self._encode(queries)
-        rankings = [
-            [
+
+        def ranked(query: Query) -> list[list[Hit]]:
+            return [
                 self.index.search(
                     query.text,
                     encoded[query.dense or query.text][0],
@@ -98,8 +100,12 @@ class Retriever:
                 )
                 for kind, k in _sizes(search)
             ]
-            for query in queries
-        ]
+
+        if len(queries) > 1:
+            with ThreadPoolExecutor(len(queries), "search") as threads:
+                rankings = list(threads.map(ranked, queries))
+        else:
+            rankings = [ranked(query) for query in queries]
         joined = _join(queries, rankings, params.rrf_k)
         return [_pool(against, hits, self._features(against, hits, encoded)) for against, hits in joined.items()]
 
