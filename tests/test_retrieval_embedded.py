@@ -187,7 +187,7 @@ def test_many_threads_share_few_connections(tmp_path: Path):
     for _ in range(5):
         with ThreadPoolExecutor(4) as threads:
             assert list(threads.map(found, [index] * 40, ["words"] * 40)) == [["words"]] * 40
-    assert 1 <= len(index._idle) <= 4
+    assert 1 <= len(index._database._idle) <= 4
     index.close()
 
 
