@@ -5,24 +5,21 @@
 Reads ../shared/datasets; past their 13,832 passages, passages are sentences of theirs mixed anew. Vectors are random:
 engines are timed here, not retrieval. Times are medians in milliseconds, taken in turns with the floor's.
 
-floor: bm25s (its own `retrieve`, words already split and everything in memory) plus a product of a float32 matrix with
-a vector and its k best. It keeps no scores of a hit, no ties, no titles apart, and cannot add. rank-bm25 stands for
-what a plain library gives. Weaviate is measured where its engine is installed and a server answers.
+floor: bm25s (its own `retrieve`, everything in memory) and the k best of a float32 matrix times a vector. It keeps no
+scores of a hit, no ties, no titles apart, and cannot add. rank-bm25 stands for what a plain library gives.
 
 Other libraries could keep the index, and none with less code of ours. SQLite's FTS5 scores over one length for all
-columns, so it cannot give the score that Weaviate gives. Tantivy rounds lengths to one byte, so its score is not exact;
-it commits apart from the vectors, and so does LanceDB, whose words are indexed later. FAISS and usearch keep vectors
-alone: their exact scan is the product that numpy computes, and a graph is not exact. With any of them, one transaction
-over words, vectors and documents is still to be written, and that is most of the code there is.
+columns, so it cannot give the score that Weaviate gives; tantivy rounds lengths to one byte. FAISS and usearch keep
+vectors alone: their exact scan is this product, and a graph is not exact. With each of them, and with LanceDB, one
+transaction over words, vectors and documents would still be ours to write, and that is most of the code there is.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import importlib
+import importlib.util
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -31,9 +28,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import bm25s
 import numpy as np
@@ -46,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from program.retrieval.analysis import query_terms, terms
 from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.index import Document, Index
+from program.settings import Settings
 from program.types import Chunk
 
 DATASETS = Path(__file__).resolve().parent.parent.parent / "shared" / "datasets"
@@ -58,18 +55,12 @@ Asked = tuple[str, np.ndarray]
 Search = Callable[[Asked], object]
 
 
-@dataclass
 class Floor:
     """bm25s and a matrix in memory."""
 
-    words: Any
-    matrix: np.ndarray
-
-    @classmethod
-    def of(cls, split: Sequence[list[str]], matrix: np.ndarray) -> Floor:
-        words = bm25s.BM25(k1=1.2, b=0.75)
-        words.index(split, show_progress=False)
-        return cls(words, matrix)
+    def __init__(self, split: Sequence[list[str]], matrix: np.ndarray) -> None:
+        self.words, self.matrix = bm25s.BM25(k1=1.2, b=0.75), matrix
+        self.words.index(split, show_progress=False)
 
     def search(self, asked: Asked) -> object:
         text, vector = asked
@@ -105,14 +96,12 @@ def questions(most: int) -> list[str]:
     return found
 
 
-def put(index: Index, name: str, chunks: list[Chunk], vectors: np.ndarray) -> None:
-    index.replace(Document(name, name, name), chunks, vectors, [np.zeros((0, DIMENSIONS), np.int8)] * len(chunks))
-
-
-def build(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> None:
+def put(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> None:
+    """Write documents of DOCUMENT chunks."""
     for begin in range(0, len(chunks), DOCUMENT):
-        part = slice(begin, begin + DOCUMENT)
-        put(index, chunks[begin].document, chunks[part], vectors[part])
+        part, name = slice(begin, begin + DOCUMENT), chunks[begin].document
+        tokens = [np.zeros((0, DIMENSIONS), np.int8)] * len(chunks[part])
+        index.replace(Document(name, name, name), chunks[part], vectors[part], tokens)
 
 
 def ask(index: Index) -> Search:
@@ -125,35 +114,22 @@ def milliseconds(call: Callable[[], object]) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-@dataclass
-class Time:
-    """Milliseconds on the wall, and of the processor, which other processes beside this one change less."""
+def in_turns(asked: Sequence[Asked], *searches: Search) -> np.ndarray:
+    """Medians, [searches, 2]: on the wall, and of the processor, which other processes beside this one change less.
 
-    wall: float
-    processor: float
-
-    def __str__(self) -> str:
-        return f"{self.wall:.1f} (processor {self.processor:.1f})"
-
-    def beside(self, floor: Time) -> str:
-        return f"{self}: {self.wall / floor.wall:.2f} floors (processor {self.processor / floor.processor:.2f})"
-
-
-def in_turns(asked: Sequence[Asked], *searches: Search) -> list[Time]:
-    """The median of each, every question asked of all in turn, so that a busy moment of the machine meets all."""
+    Every question is asked of all in turn, so that a busy moment of the machine meets all.
+    """
 
     def timed(search: Search, one: Asked) -> tuple[float, float]:
         begun = time.process_time()
         return milliseconds(lambda: search(one)), (time.process_time() - begun) * 1000
 
-    times = np.array([[timed(search, one) for search in searches] for one in asked])
-    return [Time(*map(float, np.median(times[:, place], axis=0))) for place in range(len(searches))]
+    return np.median([[timed(search, one) for search in searches] for one in asked], axis=0)
 
 
-def bandwidth() -> float:
-    """GB/s at which one thread adds up numbers that no cache holds."""
-    block = np.ones(64 * 1024**2, np.float32)
-    return block.nbytes / min(milliseconds(block.sum) for _ in range(5)) / 1e6
+def told(times: np.ndarray, floor: np.ndarray | None = None) -> str:
+    beside = "" if floor is None else ": {:.2f} floors (processor {:.2f})".format(*times / floor)
+    return "{:.1f} (processor {:.1f})".format(*times) + beside
 
 
 OPEN_AND_ASK = f"""
@@ -171,12 +147,10 @@ print((time.perf_counter() - begun) * 1000)
 
 def opened(folder: Path, text: str) -> float:
     """Opening and the first answer in a new process, its imports done; the median of five."""
-
-    def once() -> float:
-        command = [sys.executable, "-c", OPEN_AND_ASK, str(folder), text]
-        return float(subprocess.run(command, cwd=Path(__file__).parent.parent, check=True, capture_output=True).stdout)
-
-    return statistics.median(once() for _ in range(5))
+    command = [sys.executable, "-c", OPEN_AND_ASK, str(folder), text]
+    root = Path(__file__).parent.parent
+    runs = [subprocess.run(command, cwd=root, check=True, capture_output=True).stdout for _ in range(5)]
+    return statistics.median(map(float, runs))
 
 
 def three_at_once(index: Index, asked: Sequence[Asked]) -> str:
@@ -184,13 +158,8 @@ def three_at_once(index: Index, asked: Sequence[Asked]) -> str:
     groups = [asked[i : i + 3] for i in range(0, len(asked) - 2, 3)]
     pairs = zip(groups, groups[len(groups) // 2 :] + groups[: len(groups) // 2], strict=True)
     with ThreadPoolExecutor(3) as threads:
-        times = [
-            (
-                milliseconds(lambda g=one: list(map(ask(index), g))),
-                milliseconds(lambda g=two: list(threads.map(ask(index), g))),
-            )
-            for one, two in pairs
-        ]
+        ways = [lambda group: list(map(ask(index), group)), lambda group: list(threads.map(ask(index), group))]
+        times = [[milliseconds(partial(way, group)) for way, group in zip(ways, pair, strict=True)] for pair in pairs]
     in_a_row, together = np.median(times, axis=0)
     return f"{in_a_row:.1f}, {together:.1f}: {in_a_row / together:.2f} times as fast"
 
@@ -206,58 +175,52 @@ def measure(size: int, most: int, weaviate: str | None) -> dict[str, str]:
         for place, (title, text) in zip(range(size), passages(), strict=False)
     ]
     split = [terms(f"{chunk.title} {chunk.text}") for chunk in chunks]
-    floor = Floor.of(split, matrix)
-    row: dict[str, str] = {"passages": f"{size:,}", "memory, GB/s": f"{bandwidth():.1f}"}
-    folder = Path(tempfile.mkdtemp(prefix="engines-"))
-    try:
+    floor = Floor(split, matrix)
+    block = np.ones(2**26, np.float32)  # no cache holds it
+    speed = block.nbytes / min(milliseconds(block.sum) for _ in range(5)) / 1e6
+    row = {"passages": f"{size:,}", "memory, GB/s": f"{speed:.1f}"}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         with closing(EmbeddedIndex.open(folder, "random", DIMENSIONS, create=True)) as index:
-            row["build, s"] = f"{milliseconds(lambda: build(index, chunks, matrix)) / 1000:.0f}"
+            row["build, s"] = f"{milliseconds(partial(put, index, chunks, matrix)) / 1000:.0f}"
             ask(index)(asked[0])
             least, scan, query = in_turns(asked, floor.search, lambda a: floor.nearest(a[1]), ask(index))
-            row["floor"] = str(least)
-            row["its scan"] = f"{scan}: {matrix.nbytes / scan.wall / 1e6:.1f} GB/s"
-            row["query"] = query.beside(least)
-            row["three in a row, side by side"] = three_at_once(index, asked)
+            row |= {"floor": told(least), "its scan": f"{told(scan)}: {matrix.nbytes / scan[0] / 1e6:.1f} GB/s"}
+            row |= {"query": told(query, least), "three in a row, side by side": three_at_once(index, asked)}
             row |= changes(index, asked, vectors)
         row["open and first query"] = f"{opened(folder, asked[0][0]):.1f}"
         row["MB on disk"] = f"{sum(file.stat().st_blocks * 512 for file in folder.iterdir()) / 1e6:.0f}"
-    finally:
-        shutil.rmtree(folder)
     if size <= PLAIN:
         plain = BM25Okapi(split, k1=1.2, b=0.75)
         (slow,) = in_turns(asked[:10], lambda a: (plain.get_scores(query_terms(a[0])), floor.nearest(a[1])))
-        row["rank-bm25 and the scan"] = slow.beside(least)
-    if weaviate:
+        row["rank-bm25 and the scan"] = told(slow, least)
+    if weaviate and importlib.util.find_spec("program.retrieval.weaviate"):
         row["Weaviate"] = on_weaviate(weaviate, chunks, matrix, asked, floor)
     return row
 
 
 def changes(index: Index, asked: Sequence[Asked], vectors: np.ndarray) -> dict[str, str]:
-    """Adding a document of one real passage, and the first question after each."""
-    adding, asking = [], []
+    """Adding a document of one real passage, and the first question after it."""
+    times = []
     for place, (one, (title, text)) in enumerate(zip(asked[:15], passages(), strict=False)):
         new = [Chunk(f"new{place}", f"new{place}", title, text)]
-        adding.append(milliseconds(lambda n=new: put(index, n[0].document, n, vectors[:1])))
-        asking.append(milliseconds(lambda a=one: ask(index)(a)))
-    return {"add one": f"{statistics.median(adding):.1f}", "query after": f"{statistics.median(asking):.1f}"}
+        times.append([milliseconds(partial(put, index, new, vectors[:1])), milliseconds(partial(ask(index), one))])
+    adding, asking = np.median(times, axis=0)
+    return {"add one": f"{adding:.1f}", "query after": f"{asking:.1f}"}
 
 
 def on_weaviate(url: str, chunks: list[Chunk], matrix: np.ndarray, asked: Sequence[Asked], floor: Floor) -> str:
-    try:
-        engine = importlib.import_module("program.retrieval.weaviate").WeaviateIndex
-        nodes = importlib.import_module("program.retrieval.weaviate_nodes")
-        settings = importlib.import_module("program.settings").Settings(weaviate_url=url)
-        address = nodes.Address.from_settings(settings, suffix="Bench")
-        index = engine.open(address, "random", DIMENSIONS, create=True)
-    except Exception as error:
-        return f"left out: {error}"
-    try:
-        build(index, chunks, matrix)
-        least, query = in_turns(asked, floor.search, ask(index))
-        return query.beside(least)
-    finally:
-        index.drop()
-        index.close()
+    from program.retrieval.weaviate import WeaviateIndex
+    from program.retrieval.weaviate_nodes import Address
+
+    address = Address.from_settings(Settings(weaviate_url=url), suffix="Bench")
+    with closing(WeaviateIndex.open(address, "random", DIMENSIONS, create=True)) as index:
+        try:
+            put(index, chunks, matrix)
+            least, query = in_turns(asked, floor.search, ask(index))
+            return told(query, least)
+        finally:
+            index.drop()
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -135,6 +136,51 @@ def test_places_that_a_reader_may_look_at_are_left_alone(tmp_path: Path):
     other.close()
 
 
+def test_readers_never_see_the_vector_of_another_chunk(tmp_path: Path):
+    """A chunk's text says its cosine, while chunks take each other's places. Readers use one index, or their own."""
+    index, other = open_index(tmp_path), open_index(tmp_path)
+    wrong: list[object] = []
+    seen = 0
+    stop = threading.Event()
+
+    def read(reader: EmbeddedIndex) -> None:
+        nonlocal seen
+        try:
+            while not stop.is_set():
+                for hit in reader.search("at", np.array([1, 0], np.float32), k=9, alpha=0.5, fusion="ranked"):
+                    seen += 1
+                    if hit.dense != pytest.approx(int(hit.chunk.text.split()[1]) / 100, abs=1e-6):
+                        wrong.append(hit)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=read, args=(reader,)) for reader in (index, index, other)]
+    for thread in threads:
+        thread.start()
+    for turn in range(100):
+        cosine = turn / 100
+        put(index, "abc"[turn % 3], f"at {turn}", vector=(cosine, (1 - cosine**2) ** 0.5))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert seen
+    index.close()
+    other.close()
+
+
+def test_a_reader_that_is_behind_the_others_keeps_its_state(tmp_path: Path):
+    index = open_index(tmp_path)
+    put(index, "a", "words")
+    with index._reading() as (connection, state):
+        put(index, "b", "words")
+        assert len(found(index, "words")) == 2
+        again = index._current(connection)
+        assert (again.generation, again.total) == (state.generation, 1)
+    assert len(found(index, "words")) == 2
+    index.close()
+
+
 def test_a_write_that_fails_leaves_places_free(tmp_path: Path):
     index = open_index(tmp_path)
     put(index, "a", "words")
@@ -187,7 +233,7 @@ def test_many_threads_share_few_connections(tmp_path: Path):
     for _ in range(5):
         with ThreadPoolExecutor(4) as threads:
             assert list(threads.map(found, [index] * 40, ["words"] * 40)) == [["words"]] * 40
-    assert 1 <= len(index._idle) <= 4
+    assert 1 <= len(index._database._idle) <= 4
     index.close()
 
 

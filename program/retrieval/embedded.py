@@ -1,12 +1,11 @@
 """The index in a folder: one SQLite file, and beside it the vectors, mapped into memory.
 
 SQLite keeps documents, chunks, token vectors, postings and columns, and every change is one transaction, so a crash
-leaves the old state. Many processes and threads may read while one writes (write-ahead log): each search has a
-connection of its own and sees one state from its beginning to its end. Every commit raises a generation number; a
-reader that sees a new one reads what changed.
+leaves the old state. Many processes and threads may read while one writes, each search in a transaction of its own.
+Every commit raises a generation number; a reader that sees a new one reads what changed.
 
 A chunk's key is its row in the file of vectors. Keys of deleted chunks are used again, but only when no reader can see
-the state in which they were chunks: SQLite knows that, see `_settled`.
+a state in which they were chunks.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
 from program.retrieval import postings, snapshot
 from program.retrieval.analysis import query_terms, terms
+from program.retrieval.database import Database, explained
 from program.retrieval.encoders import Encoder
 from program.retrieval.fusion import fuse_legs
 from program.retrieval.index import LEG_DEPTH, Document, Filters
@@ -40,13 +40,6 @@ from program.types import Chunk, Fusion, Hit
 FILE = "index.sqlite3"
 VECTORS = FILE + "-vectors"
 SCHEMA_VERSION = "4"  # raised when the tables change, or what `analysis` makes of a text
-#: Seconds to wait for another process that is writing: some 100,000 passages.
-PATIENCE = 120.0
-#: Bytes left on the disk of the log of a large write.
-LOG_BYTES = 64 * 1024**2
-#: KiB of pages that a connection keeps.
-CACHE = 32 * 1024
-
 _values = attrgetter(*(column.name for column in fields(Chunk)))
 _CHUNK_COLUMNS = ", ".join(f'"{column.name}"' for column in fields(Chunk))
 _SCHEMA = f"""
@@ -68,11 +61,10 @@ class EmbeddedIndex:
         self.location = str(path)
         self.encoder = encoder
         self._dimensions = dimensions
+        self._database = Database(path / FILE)
         self._vectors = VectorFile(path / VECTORS, dimensions)
         self._snapshot: Snapshot | None = None
         self._writer = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []  # connections that no thread is using
-        self._closed = False
 
     @classmethod
     def open(cls, path: Path, encoder: str, dimensions: int, *, create: bool = False) -> EmbeddedIndex:
@@ -80,14 +72,15 @@ class EmbeddedIndex:
 
         Raises LibraryMissing (nothing there, and not `create`), EncoderMismatch, FormatMismatch, LibraryError.
         """
-        file = path / FILE if create else _existing(path)
+        if not create:
+            _existing(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LibraryError(f"The folder {path} cannot be made ({error.strerror}).") from error
         index = cls(path, encoder, dimensions)
         try:
-            with _explained(file), index._connected() as connection:
+            with index._database.connection() as connection:
                 about = _prepare(connection, encoder, dimensions)
             if about.get("schema") != SCHEMA_VERSION:
                 raise FormatMismatch(
@@ -121,7 +114,7 @@ class EmbeddedIndex:
         Raises LibraryMissing, LibraryError.
         """
         file = _existing(path)
-        with _explained(file), closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        with explained(file), closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             about = dict(connection.execute("SELECT name, value FROM about WHERE name IN ('encoder', 'dimensions')"))
         return cls.open(path, about.get("encoder", ""), int(about.get("dimensions", 0)))
 
@@ -180,7 +173,7 @@ class EmbeddedIndex:
 
     def rename(self, name: str, document: Document, id_of: Callable[[Chunk], str]) -> None:
         if name == document.name:
-            with self._transaction("BEGIN IMMEDIATE") as connection:  # no reader need read anything again
+            with self._database.transaction("BEGIN IMMEDIATE") as connection:  # no reader need read anything again
                 self._take_row(connection, name, document)
             return
         query = f"SELECT key, {_CHUNK_COLUMNS} FROM chunks WHERE document = ?"
@@ -197,7 +190,7 @@ class EmbeddedIndex:
             return self._delete(connection, name)
 
     def documents(self) -> list[Document]:
-        with self._transaction("BEGIN") as connection:
+        with self._database.transaction() as connection:
             rows = connection.execute("SELECT * FROM documents ORDER BY name").fetchall()
         return [Document(*row) for row in rows]
 
@@ -208,87 +201,44 @@ class EmbeddedIndex:
 
     def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
         query = "SELECT tokens FROM chunks JOIN token_vectors USING (key) WHERE id = ?"
-        with self._transaction("BEGIN") as connection:
+        with self._database.transaction() as connection:
             found = ((id, connection.execute(query, (id,)).fetchone()) for id in ids)
             return {id: np.frombuffer(row[0], np.int8).reshape(-1, self._dimensions) for id, row in found if row}
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> dict[str, float]:
-        with self._transaction("BEGIN") as connection:
+        with self._database.transaction() as connection:
             total = _count(connection)
             return {term: float(postings.idf(total, postings.document_frequency(connection, term))) for term in terms}
 
     def __len__(self) -> int:
-        with self._transaction("BEGIN") as connection:
+        with self._database.transaction() as connection:
             return _count(connection)
 
     def close(self) -> None:
-        self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        self._database.close()
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[sqlite3.Connection, Snapshot]]:
         """One consistent state, for as long as the body runs: nothing that belongs to it is overwritten before."""
-        with self._transaction("BEGIN") as connection:
+        with self._database.transaction() as connection:
             yield connection, self._current(connection)
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sqlite3.Connection, Iterator[int]]]:
         """All of the body's changes, or none. Gives the keys that new chunks may take, in order."""
         with self._writer:
-            settled = self._settled()
-            with self._transaction("BEGIN IMMEDIATE") as connection:
+            with self._reading() as (_, before):
+                unused = np.flatnonzero(before.columns[KIND] == 0)
+            free = len(unused) > 0 and self._database.no_reader_is_behind()
+            with self._database.transaction("BEGIN IMMEDIATE") as connection:
                 state = self._current(connection)
-                free = np.flatnonzero(state.columns[KIND] == 0) if state.generation == settled else ()
-                yield connection, chain(map(int, free), count(state.columns.shape[1]))
+                again = unused.tolist() if free and state.generation == before.generation else []
+                yield connection, chain(again, count(state.columns.shape[1]))
                 connection.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
-
-    def _settled(self) -> int:
-        """The generation that all readers see, in whatever process; -1 when some may still see an older one.
-
-        SQLite moves its log into the file up to where the oldest reader stands; if it could move all, none is behind.
-        """
-        with self._reading() as (_, state):
-            if state.columns[KIND].all():
-                return state.generation  # there are no keys to use again
-        with _explained(Path(self.location) / FILE), self._connected() as connection:
-            busy, logged, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return state.generation if not busy and logged == moved else -1
 
     def _current(self, connection: sqlite3.Connection) -> Snapshot:
         self._snapshot = state = Snapshot.read(connection, self._vectors, self._snapshot)
         return state
-
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with _explained(Path(self.location) / FILE), self._connected() as connection:
-            connection.execute(begin)
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.rollback()
-                raise
-
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection that no other thread uses."""
-        if self._closed:
-            raise LibraryError(f"The library in {self.location} is closed.")
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            file = Path(self.location) / FILE
-            connection = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-            connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
-            connection.execute(f"PRAGMA cache_size = -{CACHE}")
-        try:
-            yield connection
-        finally:
-            if self._closed:
-                connection.close()
-            else:
-                self._idle.append(connection)
 
     def _take_row(self, connection: sqlite3.Connection, name: str, document: Document) -> None:
         row = connection.execute("SELECT chunks FROM documents WHERE name = ?", (name,)).fetchone()
@@ -325,7 +275,6 @@ class EmbeddedIndex:
 
 def _prepare(connection: sqlite3.Connection, encoder: str, dimensions: int) -> dict[str, str]:
     """Make the tables of a new file, and read what the file says about itself."""
-    connection.execute("PRAGMA journal_mode = WAL")
     made = "SELECT 1 FROM sqlite_master"
     if not connection.execute(made).fetchone():
         connection.execute("BEGIN IMMEDIATE")
@@ -371,15 +320,3 @@ def _existing(path: Path) -> Path:
         hint = "Ingest documents first: python -m program ingest PATH"
         raise LibraryMissing(f"There is no library in {path}.", hint)
     return file
-
-
-@contextmanager
-def _explained(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        hint = "Check that the folder can be written and the disk is not full, and that nothing else holds it."
-        raise LibraryError(f"The library {file} cannot be used ({error}).", hint) from error
-    except sqlite3.Error as error:
-        hint = "Delete the folder and ingest again, or choose another with --index."
-        raise LibraryError(f"The library {file} is damaged ({error}).", hint) from error

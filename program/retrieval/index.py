@@ -66,9 +66,15 @@ class Index(Protocol):
         title_weight: float = 1.0,
     ) -> list[Hit]:
         """The k best chunks of a hybrid query, best first, ties by chunk id: `fuse` of the dense leg (cosine with
-        `vector`, unit length) and the lexical leg (BM25 of `text`, titles weighted by `title_weight`), each
-        max(k, LEG_DEPTH) deep. alpha 0 is lexical only, 1 dense only. Every hit carries its cosine and its BM25,
-        whichever leg found it. The lexical leg holds only chunks that share a word with `text`."""
+        `vector`, unit length) and the lexical leg (BM25 of `text`), each max(k, LEG_DEPTH) deep. alpha 0 is lexical
+        only, 1 dense only. Every hit carries its cosine and its BM25, whichever leg found it.
+
+        BM25, the same number from every engine: the sum, over the text (weight 1) and the title (`title_weight`) of a
+        chunk and over the `query_terms` of `text`, of weight idf f / (f + k1 (1 - b + b length / mean)). f: how often
+        the term is there, as `analysis.terms` makes terms. mean: of the lengths that are not 0. k1 = 1.2, b = 0.75.
+        idf: ln(1 + (N - n + 0.5) / (n + 0.5)) over N chunks; n is the mean, rounded down, of the term's document
+        frequencies in text and title, over those of the two in which it occurs at all. Only chunks whose score is
+        above 0 are in the leg."""
         ...
 
     def replace(
