@@ -22,12 +22,11 @@ from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import passage_text
 from program.retrieval.fusion import fuse
 from program.retrieval.index import Document, Filters, Index
-from program.retrieval.weaviate import WeaviateIndex
+from program.retrieval.weaviate import WeaviateIndex, remove
 from program.retrieval.weaviate_nodes import Address
 from program.settings import Settings
 from program.types import Chunk, ChunkKind, Fusion, Hit
 from tests.fakes import HashEncoder
-from tests.weaviate_server import drop_collections
 
 ENCODER = HashEncoder()
 Opener = Callable[[Path, HashEncoder], Index]
@@ -42,7 +41,7 @@ def open_weaviate(path: Path, encoder: HashEncoder, request: pytest.FixtureReque
     name = f"Contract_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
     address = Address.from_settings(settings.model_copy(update={"weaviate_collection": name}))
     index = WeaviateIndex.open(address, encoder.fingerprint, encoder.dimensions, create=True)
-    request.addfinalizer(lambda: drop_collections(address))
+    request.addfinalizer(lambda: remove(address))
     return index
 
 

@@ -19,8 +19,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from program.retrieval.weaviate_nodes import Address, Nodes
-from program.retrieval.weaviate_schema import drop
 from program.settings import Settings
 
 SECONDS = 60.0
@@ -132,13 +130,6 @@ class Server:
                 self.kill()
 
 
-def drop_collections(address: Address) -> None:
-    """Delete a library, if it is there."""
-    nodes = Nodes(address, lambda _: ())
-    nodes.run(lambda client: drop(client, address), 30)
-    nodes.close()
-
-
 @contextmanager
 def running(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
     """One node for as long as the body runs, however it ends."""
@@ -159,7 +150,11 @@ def cluster(folder: Path, size: int = 3, environment: Mapping[str, str] | None =
     first = f"{_HOST}:{servers[0].ports['CLUSTER_GOSSIP_BIND_PORT']}"
     try:
         for server in servers:
-            server.environment |= {"CLUSTER_IN_LOCALHOST": "true", "RAFT_BOOTSTRAP_EXPECT": str(size), "RAFT_JOIN": raft}
+            server.environment |= {
+                "CLUSTER_IN_LOCALHOST": "true",
+                "RAFT_BOOTSTRAP_EXPECT": str(size),
+                "RAFT_JOIN": raft,
+            }
             if server is not servers[0]:
                 server.environment["CLUSTER_JOIN"] = first
             server.start()

@@ -1,6 +1,6 @@
 """The one lexical score, whichever engine keeps the index.
 
-    score(d) = sum over properties p and terms t of  boost(p) * idf(t) * f / (f + K1 * (1 - B + B * length / mean length))
+    score(d) = sum over properties p and terms t of  boost(p) * idf(t) * f / (f + K1 * (1 - B + B * length / mean))
 
 p: the title (boosted by `title_weight`) and the text of a chunk, as `analysis.terms` makes them. f: how often t is in p
 of d. The mean is over the chunks that have p. It is what Weaviate's BlockMax WAND computes (Okapi BM25 of Robertson et
@@ -32,7 +32,8 @@ class Extent:
     @classmethod
     def of(cls, titles: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> Extent:
         """The extent of chunks whose titles and texts have these terms."""
-        return cls(len(texts), sum(map(bool, titles)), sum(map(len, titles)), sum(map(bool, texts)), sum(map(len, texts)))
+        filled, terms = ([sum(map(of, field)) for field in (titles, texts)] for of in (bool, len))
+        return cls(len(texts), filled[0], terms[0], filled[1], terms[1])
 
 
 def idf(chunks: int, having: int) -> float:

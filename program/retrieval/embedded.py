@@ -52,6 +52,8 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, row);
 class EmbeddedIndex:
     """An `Index` in a folder. One connection, used by one thread at a time; the matrix is searched outside the lock."""
 
+    engine = "embedded index"
+
     def __init__(self, path: Path, connection: sqlite3.Connection, encoder: str, dimensions: int) -> None:
         self.location = str(path)
         self.encoder = encoder
@@ -173,6 +175,11 @@ class EmbeddedIndex:
         with self._reading() as connection:
             rows = connection.execute("SELECT * FROM documents ORDER BY name").fetchall()
         return [Document(*row) for row in rows]
+
+    def chunks(self, name: str) -> list[Chunk]:
+        query = f"SELECT {_CHUNK_COLUMNS} FROM chunks WHERE document = ? ORDER BY position, id"
+        with self._transaction("BEGIN") as connection:
+            return [Chunk(*row) for row in connection.execute(query, (name,))]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         snapshot = self._current()

@@ -52,6 +52,7 @@ class Index(Protocol):
     """
 
     location: str
+    engine: str  # what keeps it, in words
     encoder: str  # fingerprint of the encoder that made its vectors
 
     def search(
@@ -96,6 +97,10 @@ class Index(Protocol):
 
     def documents(self) -> list[Document]:
         """All documents, by name."""
+        ...
+
+    def chunks(self, name: str) -> list[Chunk]:
+        """The chunks of a document, by position; none when there is no such document."""
         ...
 
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:

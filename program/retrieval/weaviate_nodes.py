@@ -261,7 +261,7 @@ def _silent(endpoint: Endpoint) -> LibraryUnavailable:
     what = "does not answer in time" if http else "cannot be reached"
     return LibraryUnavailable(
         f"Weaviate at {endpoint} (gRPC {endpoint.grpc_host}:{endpoint.grpc_port}) {what}.",
-        "Start it, or correct RAG_WEAVIATE_URL and RAG_WEAVIATE_GRPC; unset RAG_WEAVIATE_URL for the index in a folder.",
+        "Start it, or correct RAG_WEAVIATE_URL and RAG_WEAVIATE_GRPC; unset RAG_WEAVIATE_URL to do without.",
     )
 
 
@@ -271,8 +271,11 @@ def _explained(endpoint: Endpoint, error: BaseException) -> BaseException:
     from weaviate import exceptions as they
 
     told: Any = f"{error}"
-    if "401" in told or "403" in told or "anonymous access not enabled" in told or isinstance(
-        error, they.InsufficientPermissionsError | they.AuthenticationFailedError
+    if (
+        "401" in told
+        or "403" in told
+        or "anonymous access not enabled" in told
+        or isinstance(error, they.InsufficientPermissionsError | they.AuthenticationFailedError)
     ):
         return LibraryError(f"Weaviate at {endpoint} refuses the key.", "Set RAG_WEAVIATE_KEY (or WEAVIATE_API_KEY).")
     unreachable = (

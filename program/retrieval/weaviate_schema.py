@@ -16,7 +16,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
 from program.retrieval.analysis import terms
-from program.retrieval.bm25 import B, K1, Extent
+from program.retrieval.bm25 import K1, B, Extent
 from program.retrieval.index import Document
 from program.retrieval.weaviate_nodes import Address
 from program.types import Chunk
@@ -39,7 +39,7 @@ TOKENS, DOCUMENTS = "_Tokens", "_Documents"
 _SPACE = uuid.UUID("5b0e0f4e-6f3c-5c52-9d58-0c8b7a3f5d11")
 #: `id` is Weaviate's own word.
 _CHUNK = {"id": "chunk"}
-_CHUNK_FIELDS = [_CHUNK.get(field.name, field.name) for field in fields(Chunk)]
+_CHUNK_FIELDS = [_CHUNK.get(column.name, column.name) for column in fields(Chunk)]
 CHUNK_PROPERTIES = [*_CHUNK_FIELDS, "title_terms", "text_terms"]
 
 
@@ -51,7 +51,7 @@ class Row:
     document: Document
     version: str = ""
     leaving: str = ""
-    extent: Extent = Extent()
+    extent: Extent = field(default_factory=Extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ def make(client: WeaviateClient, address: Address, encoder: str, dimensions: int
 
     about = {"program": "adaptive-rag", "format": FORMAT, "encoder": encoder, "dimensions": dimensions}
     hnsw = Configure.VectorIndex.hnsw(distance_metric=VectorDistances.COSINE)
+    tenants = bool(address.tenant)
     chunks, tokens, documents = _names(address)
     # The chunks last: where they are, all is.
     for name, properties in ((tokens, _token_properties()), (documents, _row_properties()), (chunks, _properties())):
@@ -95,7 +96,7 @@ def make(client: WeaviateClient, address: Address, encoder: str, dimensions: int
                 properties=properties,
                 vector_config=Configure.Vectors.self_provided(vector_index_config=hnsw),
                 inverted_index_config=Configure.inverted_index(bm25_b=B, bm25_k1=K1, stopwords_preset=_no_stop_words()),
-                multi_tenancy_config=Configure.multi_tenancy(bool(address.tenant), auto_tenant_activation=bool(address.tenant)),
+                multi_tenancy_config=Configure.multi_tenancy(tenants, auto_tenant_activation=tenants),
                 replication_config=Configure.replication(
                     len(address.endpoints), deletion_strategy=ReplicationDeletionStrategy.TIME_BASED_RESOLUTION
                 ),
@@ -176,7 +177,7 @@ def from_chunk(chunk: Chunk, version: str) -> dict[str, Any]:
 
 
 def to_chunk(properties: Mapping[str, Any]) -> Chunk:
-    values = {field.name: properties.get(_CHUNK.get(field.name, field.name)) for field in fields(Chunk)}
+    values = {column.name: properties.get(of) for column, of in zip(fields(Chunk), _CHUNK_FIELDS, strict=True)}
     return Chunk(**{name: value for name, value in values.items() if value is not None})
 
 
@@ -198,8 +199,8 @@ def from_row(row: Row) -> dict[str, Any]:
 
 def to_row(properties: Mapping[str, Any]) -> Row:
     known = {name: value for name, value in properties.items() if value is not None}
-    document = {field.name: known[field.name] for field in fields(Document) if field.name in known}
-    extent = {field.name: int(known.get(f"sum_{field.name}", 0)) for field in fields(Extent)}
+    document = {column.name: known[column.name] for column in fields(Document) if column.name in known}
+    extent = {column.name: int(known.get(f"sum_{column.name}", 0)) for column in fields(Extent)}
     version = known.get("version", "")
     return Row(Document(**{"title": "", "sha256": ""} | document), version, known.get("leaving", ""), Extent(**extent))
 
@@ -238,7 +239,7 @@ def _properties() -> list[Any]:
     searched = {"title_terms", "text_terms"}
     names = {"chunk", "document", "kind", "field", "version"}
 
-    def of(name: str) -> Property:
+    def of(name: str) -> Any:
         if name in numbers:
             return Property(name=name, data_type=DataType.INT, index_filterable=name in ("year", "position"))
         if name in searched:
@@ -255,8 +256,8 @@ def _token_properties() -> list[Any]:
 def _row_properties() -> list[Any]:
     from weaviate.classes.config import DataType, Property
 
-    numbers = ["year", "chunks", "characters", "stamped", *(f"sum_{field.name}" for field in fields(Extent))]
-    texts = [field.name for field in fields(Document) if field.name not in numbers]
+    numbers = ["year", "chunks", "characters", "stamped", *(f"sum_{column.name}" for column in fields(Extent))]
+    texts = [column.name for column in fields(Document) if column.name not in numbers]
     return [
         *(Property(name=name, data_type=DataType.INT) for name in numbers),
         *(_verbatim(name) for name in (*texts, "version", "leaving")),
