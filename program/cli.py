@@ -1,4 +1,4 @@
-"""The command line: `python -m program ask|ingest|documents|forget|doctor`.
+"""The command line: `python -m program ask|ingest|documents|forget|migrate|doctor`.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done (a refusal is an answer too),
 1 something failed, 2 the command or the question was wrong, 130 interrupted. Heavy parts are imported by the commands
@@ -18,6 +18,7 @@ import typer
 
 from program.errors import LanguageModelError, LibraryMissing, WeightsError
 from program.manifest_cli import fetch_papers, manifest_app
+from program.migrate import migrate
 from program.terminal import (
     FAILED,
     StatusLine,
@@ -51,6 +52,7 @@ app = typer.Typer(
     "Settings come from the environment (RAG_LM, RAG_INDEX, ...); `python -m program doctor` shows and checks them.",
 )
 app.add_typer(manifest_app)
+app.command()(migrate)
 
 IndexOption = Annotated[
     Path | None,

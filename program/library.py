@@ -30,10 +30,18 @@ Progress = Callable[[int, int, str], None]
 PATIENCE = 600.0
 
 
+@dataclass(frozen=True, slots=True)
+class MadeWith:
+    """What an index must know of an encoder; an `Encoder` says the same."""
+
+    fingerprint: str
+    dimensions: int
+
+
 class Place(Protocol):
     """Where a library is, or will be. `str` names it to people."""
 
-    def open(self, encoder: Encoder, *, create: bool = False) -> Index:
+    def open(self, encoder: Encoder | MadeWith, *, create: bool = False) -> Index:
         """The library, made with that encoder. Raises LibraryMissing (nothing there, and not `create`),
         EncoderMismatch, FormatMismatch, LibraryError."""
         ...
@@ -60,7 +68,7 @@ class Folder:
     def __str__(self) -> str:
         return str(self.path)
 
-    def open(self, encoder: Encoder, *, create: bool = False) -> Index:
+    def open(self, encoder: Encoder | MadeWith, *, create: bool = False) -> Index:
         from program.retrieval.embedded import EmbeddedIndex
 
         return EmbeddedIndex.open(self.path, encoder.fingerprint, encoder.dimensions, create=create)
@@ -88,7 +96,7 @@ class OnServer:
     def __str__(self) -> str:
         return str(self.address)
 
-    def open(self, encoder: Encoder, *, create: bool = False) -> Index:
+    def open(self, encoder: Encoder | MadeWith, *, create: bool = False) -> Index:
         from program.retrieval.weaviate import WeaviateIndex
 
         return WeaviateIndex.open(self.address, encoder.fingerprint, encoder.dimensions, create=create)

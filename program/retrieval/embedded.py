@@ -57,7 +57,7 @@ class EmbeddedIndex:
     def __init__(self, path: Path, connection: sqlite3.Connection, encoder: str, dimensions: int) -> None:
         self.location = str(path)
         self.encoder = encoder
-        self._dimensions = dimensions
+        self.dimensions = dimensions
         self._connection = connection
         self._lock = threading.RLock()
         self._snapshot: _Snapshot | None = None
@@ -189,7 +189,7 @@ class EmbeddedIndex:
         query = "SELECT tokens FROM chunks JOIN token_vectors USING (key) WHERE id = ?"
         with self._reading() as connection:
             found = ((id, connection.execute(query, (id,)).fetchone()) for id in ids)
-            return {id: np.frombuffer(row[0], np.int8).reshape(-1, self._dimensions) for id, row in found if row}
+            return {id: np.frombuffer(row[0], np.int8).reshape(-1, self.dimensions) for id, row in found if row}
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> dict[str, float]:
         with self._reading() as connection:
@@ -238,7 +238,7 @@ class EmbeddedIndex:
     def _insert_chunk(
         self, connection: sqlite3.Connection, chunk: Chunk, vector: NDArray[np.float32], tokens: NDArray[np.int8]
     ) -> None:
-        width = (self._dimensions,)
+        width = (self.dimensions,)
         if vector.shape != width or tokens.shape[1:] != width or not np.isfinite(vector).all():
             raise ValueError(f"vectors {vector.shape} and {tokens.shape} of another width, or not finite")
         columns = astuple(chunk)
@@ -263,7 +263,7 @@ class EmbeddedIndex:
     def _load(self, connection: sqlite3.Connection) -> _Snapshot:
         generation = int(connection.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()[0])
         if self._snapshot is None or self._snapshot.generation != generation:
-            self._snapshot = _Snapshot.read(connection, generation, self._dimensions)
+            self._snapshot = _Snapshot.read(connection, generation, self.dimensions)
         return self._snapshot
 
     def _lexical_scores(self, text: str, title_weight: float) -> tuple[_Snapshot, NDArray[np.float32]]:

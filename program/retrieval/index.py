@@ -54,6 +54,7 @@ class Index(Protocol):
     location: str
     engine: str  # what keeps it, in words
     encoder: str  # fingerprint of the encoder that made its vectors
+    dimensions: int  # of its vectors
 
     def search(
         self,

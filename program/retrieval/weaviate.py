@@ -44,9 +44,11 @@ class WeaviateIndex:
         self.location = str(nodes.address)
         self.engine = f"Weaviate {nodes.version()}"
         self.encoder = encoder
+        self.dimensions = dimensions
         self._nodes = nodes
         self._reader = Reader(nodes, dimensions)
         self._writer = Writer(nodes, dimensions)
+        self._reader.statistics()  # over gRPC, which may be shut where HTTP is open
         with suppress(LibraryError):  # whoever may only read can do without
             self._writer.settle()
 
@@ -164,7 +166,7 @@ class WeaviateIndex:
         return {term: bm25.idf(known.extent.chunks, having[term]) for term in terms}
 
     def __len__(self) -> int:
-        return self._reader.statistics().extent.chunks
+        return self._reader.count()
 
     def close(self) -> None:
         self._reader.close()

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from program.errors import LibraryError, LibraryUnavailable, SettingsError, cause_of
@@ -99,15 +99,15 @@ class Nodes:
         self._clients: dict[Endpoint, WeaviateClient] = {}
         self._current: Endpoint | None = None
 
-    def run(self, work: Callable[[WeaviateClient], T], seconds: float = QUERY) -> T:
-        """What `work` gives on a node that answers in time; it may run on more than one, and part of it twice.
+    def run(self, work: Callable[[WeaviateClient], T], seconds: float | None = None) -> T:
+        """What `work` gives on a node that answers in `seconds`; it may run on more than one, and part of it twice.
 
         Raises LibraryUnavailable when none answers, LibraryError when the server refuses.
         """
         tried: dict[Endpoint, LibraryError] = {}
         while (endpoint := self._choose(tried)) is not None:
             try:
-                return self._ask(endpoint, work, seconds)
+                return self._ask(endpoint, work, seconds or QUERY)
             except LibraryError as error:
                 tried[endpoint] = error
                 self._leave(endpoint)
@@ -217,7 +217,7 @@ def connect(endpoint: Endpoint, address: Address) -> WeaviateClient:
         grpc_secure=endpoint.secure,
         auth_credentials=Auth.api_key(address.key) if address.key else None,
         additional_config=AdditionalConfig(
-            timeout=Timeout(init=int(QUERY), query=int(QUERY), insert=int(WRITE)),
+            timeout=Timeout(init=QUERY, query=2 * QUERY, insert=2 * WRITE),  # ours come first
             trust_env=bool(address.certificates),
             grpc_config=grpc_config,
         ),
@@ -267,32 +267,27 @@ def _silent(endpoint: Endpoint) -> LibraryUnavailable:
 
 def _explained(endpoint: Endpoint, error: BaseException) -> BaseException:
     """The error as one of ours, if it is one that a server or the network makes."""
+    import grpc
     import httpx
     from weaviate import exceptions as they
 
-    told: Any = f"{error}"
-    if (
-        "401" in told
-        or "403" in told
-        or "anonymous access not enabled" in told
-        or isinstance(error, they.InsufficientPermissionsError | they.AuthenticationFailedError)
-    ):
+    code = error.__context__.code() if isinstance(error.__context__, grpc.RpcError) else None
+    status = getattr(error, "status_code", None)
+    refused = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+    if status in (401, 403) or code in refused or isinstance(error, they.AuthenticationFailedError):
         return LibraryError(f"Weaviate at {endpoint} refuses the key.", "Set RAG_WEAVIATE_KEY (or WEAVIATE_API_KEY).")
     unreachable = (
         they.WeaviateStartUpError,
         they.WeaviateConnectionError,
-        they.WeaviateGRPCUnavailableError,
         they.WeaviateTimeoutError,
         they.WeaviateRetryError,
         they.WeaviateClosedClientError,
         httpx.HTTPError,
         OSError,
     )
-    if isinstance(error, unreachable) or not all(endpoint.open_ports()):
+    gone = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+    if isinstance(error, unreachable) or code in gone:
         return _silent(endpoint)
     if isinstance(error, they.WeaviateBaseError):
-        return LibraryError(
-            f"Weaviate at {endpoint} refuses: {cause_of(error)}",
-            "Its log says more; `python -m program doctor` checks the rest.",
-        )
+        return LibraryError(f"Weaviate at {endpoint} refuses: {cause_of(error)}", "The server's log says more.")
     return error

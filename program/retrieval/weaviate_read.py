@@ -108,6 +108,10 @@ class Reader:
         known.having.update(zip(((name, term) for term in missing), self.threads.map(count, missing), strict=True))
         return {term: known.having[name, term] for term in terms}
 
+    def count(self) -> int:
+        """Chunks that are there, of all documents, in whatever state."""
+        return int(self._read(lambda rows: rows.chunks.aggregate.over_all(total_count=True)).total_count or 0)
+
     def documents(self) -> list[Document]:
         """All that are committed, by name."""
         found: list[Document] = []
