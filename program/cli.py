@@ -1,4 +1,4 @@
-"""The command line: `python -m program ask|ingest|documents|forget|doctor`.
+"""The command line: `python -m program ask|ingest|documents|forget|migrate|doctor`.
 
 Results go to standard output, progress and errors to standard error. Exit codes: 0 done (a refusal is an answer too),
 1 something failed, 2 the command or the question was wrong, 130 interrupted. Heavy parts are imported by the commands
@@ -18,6 +18,7 @@ import typer
 
 from program.errors import LanguageModelError, LibraryMissing, WeightsError
 from program.manifest_cli import fetch_papers, manifest_app
+from program.migrate import migrate
 from program.terminal import (
     FAILED,
     StatusLine,
@@ -51,6 +52,7 @@ app = typer.Typer(
     "Settings come from the environment (RAG_LM, RAG_INDEX, ...); `python -m program doctor` shows and checks them.",
 )
 app.add_typer(manifest_app)
+app.command()(migrate)
 
 IndexOption = Annotated[
     Path | None,
@@ -176,7 +178,6 @@ def ingest(
         from program.ingest import FileReport, Limits
         from program.ingest import ingest as ingest_files
         from program.library import library_for_writing
-        from program.retrieval.embedded import EmbeddedIndex
         from program.retrieval.encoders import load_encoder
 
         settings = _settings(index, artifact)
@@ -188,7 +189,7 @@ def ingest(
                 on_progress(0, 0, "Loading the encoder")
                 return load_encoder(settings)
 
-            with closing(EmbeddedIndex.open_or_make(place, encoder)) as library:
+            with closing(place.open_or_make(encoder)) as library:
                 reports = ingest_files(
                     [*map(Path, paths or ()), *known],
                     library,
@@ -224,24 +225,23 @@ def documents(as_json: JsonOption = False, index: IndexOption = None, artifact: 
       python -m program documents --json | jq -r '.documents[].name'
     """
     with failures(as_json):
-        from program.library import demo_library, resolve
-        from program.retrieval.embedded import EmbeddedIndex
+        from program.library import is_demo, resolve
 
         settings = _settings(index, artifact)
         place = resolve(settings)
         try:
-            with closing(EmbeddedIndex.open_as_made(place)) as library:
-                found = library.documents()
+            with closing(place.open_as_made()) as library:
+                found, engine = library.documents(), library.engine
         except LibraryMissing as error:
-            if settings.index is not None or place != demo_library(settings):
+            if not is_demo(settings, place):
                 raise
             raise LibraryMissing("The demo library is made with the first question.", "Ask one, or ingest.") from error
         if as_json:
-            print_json({"index": str(place), "documents": found})
+            print_json({"index": str(place), "engine": engine, "documents": found})
             return
         rows = [(d.name, d.title, d.year or "", d.field, d.chunks) for d in found]
         print_table(("document", "title", "year", "field", "chunks"), rows)
-        say(f"{len(found)} document{'s' * (len(found) != 1)} in {place}.")
+        say(f"{len(found)} document{'s' * (len(found) != 1)} in {place} ({engine}).")
 
 
 @app.command()
@@ -264,10 +264,9 @@ def forget(
     """
     with failures(as_json):
         from program.library import library_for_writing
-        from program.retrieval.embedded import EmbeddedIndex
 
         place = library_for_writing(_settings(index, artifact))
-        with closing(EmbeddedIndex.open_as_made(place)) as library:
+        with closing(place.open_as_made()) as library:
             by_path = {document.path: document.name for document in library.documents() if document.path}
             wanted = {name: by_path.get(str(Path(name).resolve()), name) for name in names}
             gone = {name: library.delete(document) or library.delete(name) for name, document in wanted.items()}

@@ -6,12 +6,16 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from program.errors import LibraryMissing, ProgramError, WeightsError
 from program.settings import Settings, shipped
+
+if TYPE_CHECKING:
+    from program.library import Place
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -139,27 +143,32 @@ def _reranker(settings: Settings) -> Check:
 
 
 def _library(settings: Settings) -> Check:
-    from program.library import demo_library, resolve
-    from program.retrieval.embedded import EmbeddedIndex
+    from program.library import is_demo, resolve
     from program.retrieval.encoders import load_encoder
 
     place = resolve(settings)
-    encoder = load_encoder(settings)
     try:
-        index = EmbeddedIndex.open(place, encoder.fingerprint, encoder.dimensions)
+        index = place.open(load_encoder(settings))
     except LibraryMissing:
-        if settings.index is not None or place != demo_library(settings):
+        if not is_demo(settings, place):
             raise
-        return Check("library", "ok", "the demo library, to be made with the first question")
-    try:
-        documents, chunks = len(index.documents()), len(index)
-    finally:
-        index.close()
-    size = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
-    message = f"{place}: {documents} documents, {chunks} chunks, {size / 1024**2:.1f} MiB, made with this encoder"
+        return Check("library", "ok", f"the demo library, to be made with the first question: {place}")
+    with closing(index):
+        documents, chunks, engine = len(index.documents()), len(index), index.engine
+    message = f"{place}: {documents} documents, {chunks} chunks, made with this encoder; {engine}{_size(place)}"
     if not chunks:
-        return Check("library", "warn", message, f"Add documents: python -m program ingest PATH --index {place}")
+        named = f" --index {settings.index}" if settings.index is not None else ""
+        return Check("library", "warn", message, f"Add documents: python -m program ingest PATH{named}")
     return Check("library", "ok", message)
+
+
+def _size(place: Place) -> str:
+    """What a library in a folder takes on the disk."""
+    from program.library import Folder
+
+    if not isinstance(place, Folder):
+        return ""
+    return f", {sum(file.stat().st_size for file in place.path.rglob('*') if file.is_file()) / 1024**2:.1f} MiB"
 
 
 def _artifact(settings: Settings) -> Check:

@@ -10,7 +10,9 @@ ProgramError                  the root; `hint` says what to do next
 ├── LibraryError              the index cannot be read or written
 │   ├── LibraryMissing        there is no index at that place
 │   ├── EncoderMismatch       the index was built with another encoder
-│   └── FormatMismatch        the index was written by another version of this program
+│   ├── FormatMismatch        the index was written by another version of this program
+│   ├── LibraryUnavailable    the server that keeps the index does not answer; later may go better
+│   └── NotAllWritten         the server took only part of what was to be written
 ├── ArtifactError             a compiled program is damaged, incompatible or incomplete
 ├── ReadError                 a file gave no text
 │   ├── UnsupportedFile       no reader for this kind of file
@@ -79,6 +81,14 @@ class EncoderMismatch(LibraryError):
 
 class FormatMismatch(LibraryError):
     """The index was written by another version of this program."""
+
+
+class LibraryUnavailable(LibraryError):
+    """The server that keeps the index does not answer: later may go better."""
+
+
+class NotAllWritten(LibraryError):
+    """The server that keeps the index took only part of what was to be written, even when it was sent again."""
 
 
 class ArtifactError(ProgramError):

@@ -261,6 +261,7 @@ class AdaptiveRAG(dspy.Module):
             done(
                 f"{wording.counted(pool, 'passage')} found for {wording.counted(len(queries), 'query', 'queries')}",
                 queries=[query.text for query in queries],
+                engine=self.retriever.index.engine,
                 pool=[_shown(hit) for item in retrieval.pools for hit in item.hits],
             )
         with run.recorder.step("rank") as done:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from program.errors import SettingsError
@@ -41,6 +41,23 @@ class Settings(BaseSettings):
     index: Path | None = Field(
         None, description="index folder; else your library if there is one, else the demo library"
     )
+    weaviate_url: str | None = Field(
+        None,
+        validation_alias=AliasChoices("RAG_WEAVIATE_URL", "WEAVIATE_URL", "weaviate_url"),
+        description="keep the libraries on this Weaviate server; the addresses of several nodes, commas between",
+    )
+    weaviate_key: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("RAG_WEAVIATE_KEY", "WEAVIATE_API_KEY", "weaviate_key"),
+        description="the server's API key",
+    )
+    weaviate_grpc: str = Field("50051", description="its gRPC port, or HOST:PORT; one for all nodes, or one for each")
+    weaviate_collection: str = Field(
+        "AdaptiveRag", pattern=r"^[A-Z][A-Za-z0-9_]*$", description="name of the collections, a capital letter first"
+    )
+    weaviate_tenant: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9_-]{1,64}$", description="private space in collections that several share"
+    )
     artifact: Path | None = Field(None, description="compiled program; else artifacts/default")
     back_matter: bool = Field(False, description="keep a PDF paper's acknowledgments and references")
     ocr_languages: str = Field(
@@ -54,8 +71,8 @@ def settings_from(index: Path | None = None, artifact: Path | None = None) -> Se
         settings = Settings()
     except ValidationError as error:
         first = error.errors()[0]
-        name = "_".join(map(str, first["loc"])).upper()
-        raise SettingsError(f"RAG_{name} is {first['input']!r}: {first['msg']}.", "Correct or unset it.") from error
+        name = f"RAG_{'_'.join(map(str, first['loc'])).upper().removeprefix('RAG_')}"
+        raise SettingsError(f"{name} is {first['input']!r}: {first['msg']}.", "Correct or unset it.") from error
     given = {"index": index, "artifact": artifact}
     return settings.model_copy(update={name: path for name, path in given.items() if path is not None})
 

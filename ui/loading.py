@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from program.library import demo_library, resolve
+from program.library import is_demo, resolve
 from program.settings import Settings
 from ui.backend import Loaded, Report
 
@@ -12,7 +12,7 @@ def load_program(settings: Settings, report: Report) -> Loaded:
     report(0, 0, "Loading the program")
     from program import artifact, lm, weights  # takes seconds, and the page is to be up first
 
-    demo = settings.index is None and resolve(settings) == demo_library(settings)
+    demo = is_demo(settings, resolve(settings))
     library = "Reading the demo library" if demo else "Reading the library"
     program = artifact.load(
         settings.artifact, settings=settings, on_progress=lambda done, total, _: report(done, total, library)
@@ -24,9 +24,10 @@ def load_program(settings: Settings, report: Report) -> Loaded:
             lm.connect(settings, report)  # the program finds what is fetched and started here
         program.warm_up(lambda done, total, _: report(done, total, "Warming up the language model"))
 
-    documents = len(program.retriever.index.documents())
+    index = program.retriever.index
+    documents = len(index.documents())
     provider, _, name = settings.lm.partition("/")
     models = {"embedded": f"built-in language model ({name or weights.DEFAULT})", "none": "no language model"}
     model = models.get(provider, settings.lm)
-    summary = f"{'demo library, ' * demo}{documents} document{'s' * (documents != 1)} · {model}"
+    summary = f"{'demo library, ' * demo}{documents} document{'s' * (documents != 1)} · {index.engine} · {model}"
     return Loaded(program, summary, demo, warm_up)

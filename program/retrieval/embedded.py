@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
 from program.retrieval import postings, snapshot
 from program.retrieval.analysis import query_terms, terms
+from program.retrieval.bm25 import idf
 from program.retrieval.database import Database, explained
 from program.retrieval.encoders import Encoder
 from program.retrieval.fusion import fuse_legs
@@ -57,10 +58,12 @@ CREATE TABLE token_vectors (key INTEGER PRIMARY KEY, tokens BLOB NOT NULL);
 class EmbeddedIndex:
     """An `Index` in a folder."""
 
+    engine = "embedded index"
+
     def __init__(self, path: Path, encoder: str, dimensions: int) -> None:
         self.location = str(path)
         self.encoder = encoder
-        self._dimensions = dimensions
+        self.dimensions = dimensions
         self._database = Database(path / FILE)
         self._vectors = VectorFile(path / VECTORS, dimensions)
         self._snapshot: Snapshot | None = None
@@ -194,6 +197,11 @@ class EmbeddedIndex:
             rows = connection.execute("SELECT * FROM documents ORDER BY name").fetchall()
         return [Document(*row) for row in rows]
 
+    def chunks(self, name: str) -> list[Chunk]:
+        query = f"SELECT {_CHUNK_COLUMNS} FROM chunks WHERE document = ? ORDER BY position, id"
+        with self._database.transaction() as connection:
+            return [Chunk(*row) for row in connection.execute(query, (name,))]
+
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         with self._reading() as (connection, state):
             found = ((id, connection.execute("SELECT key FROM chunks WHERE id = ?", (id,)).fetchone()) for id in ids)
@@ -203,12 +211,12 @@ class EmbeddedIndex:
         query = "SELECT tokens FROM chunks JOIN token_vectors USING (key) WHERE id = ?"
         with self._database.transaction() as connection:
             found = ((id, connection.execute(query, (id,)).fetchone()) for id in ids)
-            return {id: np.frombuffer(row[0], np.int8).reshape(-1, self._dimensions) for id, row in found if row}
+            return {id: np.frombuffer(row[0], np.int8).reshape(-1, self.dimensions) for id, row in found if row}
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> dict[str, float]:
         with self._database.transaction() as connection:
             total = _count(connection)
-            return {term: float(postings.idf(total, postings.document_frequency(connection, term))) for term in terms}
+            return {term: idf(total, postings.document_frequency(connection, term)) for term in terms}
 
     def __len__(self) -> int:
         with self._database.transaction() as connection:
@@ -255,7 +263,7 @@ class EmbeddedIndex:
         vector: NDArray[np.float32],
         tokens: NDArray[np.int8],
     ) -> None:
-        width = (self._dimensions,)
+        width = (self.dimensions,)
         if vector.shape != width or tokens.shape[1:] != width or not np.isfinite(vector).all():
             raise ValueError(f"vectors {vector.shape} and {tokens.shape} of another width, or not finite")
         columns = _values(chunk)

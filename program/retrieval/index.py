@@ -52,7 +52,9 @@ class Index(Protocol):
     """
 
     location: str
+    engine: str  # what keeps it, in words
     encoder: str  # fingerprint of the encoder that made its vectors
+    dimensions: int  # of its vectors
 
     def search(
         self,
@@ -102,6 +104,10 @@ class Index(Protocol):
 
     def documents(self) -> list[Document]:
         """All documents, by name."""
+        ...
+
+    def chunks(self, name: str) -> list[Chunk]:
+        """The chunks of a document, by position; none when there is no such document."""
         ...
 
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from program.retrieval.bm25 import K1, B, having, idf
+
 #: Chunks in a block: bounds the bytes of a list that are rewritten (12 KB), and the lists that a query reads.
 BLOCK = 1024
-K1, B = 1.2, 0.75
 SCHEMA = """
 CREATE TABLE postings (term TEXT, block INTEGER, entries BLOB NOT NULL, PRIMARY KEY (term, block)) WITHOUT ROWID
 """
@@ -65,11 +66,6 @@ def document_frequency(connection: sqlite3.Connection, term: str) -> int:
     return int(connection.execute(query, (term,)).fetchone()[0]) // (3 * np.dtype(np.int32).itemsize)
 
 
-def idf(total: int, having: NDArray[np.int64] | int) -> NDArray[np.float64]:
-    """ln(1 + (N - n + 0.5) / (n + 0.5)), `having` n of `total` N."""
-    return np.asarray(np.log(1 + (total - having + 0.5) / (having + 0.5)))
-
-
 def length_norm(lengths: NDArray[np.int32]) -> NDArray[np.float64]:
     """k1 (1 - b + b length / mean), the mean over the chunks that have any terms there. lengths: [chunks], in terms."""
     filled = lengths[lengths > 0]
@@ -86,21 +82,22 @@ def bm25(
 ) -> NDArray[np.float32]:
     """BM25 of every chunk, by key, 0 where no term matches; norms: `length_norm`, [keys]; total: chunks in the index.
 
-    The sum over terms and over text (weight 1) and title (`title_weight`) of weight idf f / (f + norm), f occurrences.
-    n of a term's idf is the mean, rounded down, of its document frequencies in text and title, over those of the two
-    in which it occurs at all. This is what Weaviate's BlockMax WAND scores over two properties.
+    It is the score that `program.retrieval.bm25` states, over all chunks at once.
     """
     query = "SELECT entries FROM postings WHERE term = ? ORDER BY block"
     lists = [_entries(row[0] for row in connection.execute(query, (term,))) for term in terms]
     entries = np.concatenate([_entries(()), *lists])
-    in_fields = np.array([np.count_nonzero(found[:, 1:], axis=0) for found in lists], np.int64).reshape(-1, 2)
-    having = in_fields.sum(axis=1) // np.maximum(np.count_nonzero(in_fields, axis=1), 1)
-    weights = np.repeat(idf(total, having), [len(found) for found in lists])
+    weights = np.repeat([_idf(total, found) for found in lists], [len(found) for found in lists])
     keys = entries[:, 0]
     scores = weights * _saturated(entries[:, 1], text_norm[keys])
     titled = np.flatnonzero(entries[:, 2])
     scores[titled] += title_weight * weights[titled] * _saturated(entries[titled, 2], title_norm[keys[titled]])
     return np.bincount(keys, scores, minlength=len(text_norm)).astype(np.float32)
+
+
+def _idf(total: int, entries: Entries) -> float:
+    in_texts, in_titles = np.count_nonzero(entries[:, 1:], axis=0).tolist()
+    return idf(total, having(in_titles, in_texts))
 
 
 def _saturated(occurrences: NDArray[np.int32], norm: NDArray[np.float64]) -> NDArray[np.float64]:

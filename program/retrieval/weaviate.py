@@ -1,0 +1,222 @@
+"""The index on a Weaviate server or cluster: an `Index` with the semantics of the embedded one.
+
+Weaviate finds, this module scores. Its own hybrid query gives each leg max(100, limit) hits but returns only `limit` of
+both together, so that neither leg is whole and `fuse` could not be repeated by the optimizer; its BM25 counts a word
+only in properties where the chunk is among the best, and takes frequencies from one shard, deleted chunks included.
+So the two legs are two queries side by side, the lexical one deeper than the leg, and every hit gets its BM25 from
+`bm25.score` over the whole library: the same number as embedded, whatever the sharding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from program.errors import LibraryError, LibraryMissing
+from program.retrieval import bm25
+from program.retrieval.analysis import query_terms
+from program.retrieval.encoders import Encoder
+from program.retrieval.fusion import fuse
+from program.retrieval.index import LEG_DEPTH, Document, Filters
+from program.retrieval.weaviate_nodes import SCHEMA, Address, Nodes
+from program.retrieval.weaviate_read import IDS, Candidate, Reader, Statistics, census
+from program.retrieval.weaviate_schema import check, drop, library, make, moved, require
+from program.retrieval.weaviate_write import Part, Writer
+from program.types import Chunk, Fusion, Hit
+
+if TYPE_CHECKING:
+    from weaviate import WeaviateClient
+
+#: Candidates of the lexical leg for each hit it keeps: Weaviate's own order is near ours, not the same.
+DEEPER = 2
+
+
+class WeaviateIndex:
+    """An `Index` on a server. A change of a document is not one step: a reader may see old and new chunks together, but
+    never neither. Each read goes to one node and sees what that node has."""
+
+    def __init__(self, nodes: Nodes, encoder: str, dimensions: int) -> None:
+        self.location = str(nodes.address)
+        self.engine = f"Weaviate {nodes.version()}"
+        self.encoder = encoder
+        self.dimensions = dimensions
+        self._nodes = nodes
+        self._reader = Reader(nodes, dimensions)
+        self._writer = Writer(nodes, dimensions)
+        self._reader.statistics()  # over gRPC, which may be shut where HTTP is open
+        with suppress(LibraryError):  # whoever may only read can do without
+            self._writer.settle()
+
+    @classmethod
+    def open(cls, address: Address, encoder: str, dimensions: int, *, create: bool = False) -> WeaviateIndex:
+        """The library at `address`, made with the encoder of that fingerprint.
+
+        Raises LibraryMissing (nothing there, and not `create`), EncoderMismatch, FormatMismatch, LibraryUnavailable,
+        LibraryError.
+        """
+
+        def prepared(client: WeaviateClient) -> tuple[str, int]:
+            if create:
+                make(client, address, encoder, dimensions)
+            return check(client, address)
+
+        return cls._open(address, prepared, encoder)
+
+    @classmethod
+    def open_as_made(cls, address: Address) -> WeaviateIndex:
+        """The library at `address`, whichever encoder made it. Raises as `open` does."""
+        return cls._open(address, lambda client: check(client, address))
+
+    @classmethod
+    def open_or_make(cls, address: Address, encoder: Callable[[], Encoder]) -> WeaviateIndex:
+        """The library at `address`, whichever encoder made it; `encoder` is loaded only where there is none yet."""
+        try:
+            return cls.open_as_made(address)
+        except LibraryMissing:
+            made_with = encoder()
+            return cls.open(address, made_with.fingerprint, made_with.dimensions, create=True)
+
+    @classmethod
+    def _open(
+        cls, address: Address, prepared: Callable[[WeaviateClient], tuple[str, int]], encoder: str | None = None
+    ) -> WeaviateIndex:
+        nodes = _nodes(address)
+        try:
+            made_with, dimensions = nodes.run(prepared, SCHEMA)
+            require(made_with, encoder or made_with, address)
+            return cls(nodes, made_with, dimensions)
+        except BaseException:
+            nodes.close()
+            raise
+
+    def search(
+        self,
+        text: str,
+        vector: NDArray[np.float32],
+        *,
+        k: int,
+        alpha: float,
+        fusion: Fusion,
+        filters: Filters | None = None,
+        title_weight: float = 1.0,
+    ) -> list[Hit]:
+        reader, depth, wanted = self._reader, max(k, LEG_DEPTH), query_terms(text)
+        dense = reader.threads.submit(reader.near, vector, depth, filters) if alpha > 0 else None
+        lexical = reader.with_words(wanted, depth * DEEPER, filters, title_weight) if alpha < 1 else {}
+        near = dense.result() if dense is not None else {}
+        known, found = reader.statistics(), near | lexical
+        held = set().union(*(candidate.title + candidate.text for candidate in found.values()))
+        weights = self._weights(known, [term for term in wanted if term in held])  # the others weigh nothing
+        hits = _scored(list(found.values()), vector, weights, known.extent, title_weight)
+        # Each leg of its own candidates, so that it is the same leg whatever alpha is.
+        dense_leg = [hit for hit in sorted(hits, key=_by_dense) if hit.chunk.id in near]
+        lexical_leg = [hit for hit in sorted(hits, key=_by_lexical) if hit.chunk.id in lexical and hit.lexical > 0]
+        return fuse(dense_leg[:depth], lexical_leg[:depth], alpha=alpha, fusion=fusion, k=k)
+
+    def replace(
+        self,
+        document: Document,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]],
+        token_vectors: Sequence[NDArray[np.int8]],
+    ) -> None:
+        if not len(chunks) == len(vectors) == len(token_vectors):
+            raise ValueError(f"{len(chunks)} chunks, {len(vectors)} vectors, {len(token_vectors)} token vectors")
+        if len({chunk.id for chunk in chunks}) < len(chunks):
+            raise LibraryError(f"Two passages of {document.name} have the same id.", "Ingest the document again.")
+        self._writer.put(document, chunks, zip(chunks, vectors, token_vectors, strict=True))
+
+    def rename(self, name: str, document: Document, id_of: Callable[[Chunk], str]) -> None:
+        row = self._writer.row(name)
+        if row is None or not row.version:
+            raise LibraryError(f"There is no document {name!r} any more.", "Another process took it out: try again.")
+        if name == document.name:
+            self._writer.move(moved(row, document))
+            return
+        old = self._reader.chunks(row)
+        renamed = [replace(chunk, document=document.name) for chunk in old]
+        new = [replace(chunk, id=id_of(chunk)) for chunk in renamed]
+        self._writer.put(document, new, self._parts(old, new))
+        self._writer.delete(name)
+
+    def delete(self, name: str) -> bool:
+        return self._writer.delete(name)
+
+    def documents(self) -> list[Document]:
+        return self._reader.documents()
+
+    def chunks(self, name: str) -> list[Chunk]:
+        row = self._writer.row(name)
+        return self._reader.chunks(row) if row is not None else []
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        return self._reader.vectors(ids)
+
+    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+        return self._reader.token_vectors(ids)
+
+    def inverse_document_frequency(self, terms: Sequence[str]) -> dict[str, float]:
+        known = self._reader.statistics()
+        having = self._reader.having(known, terms, "title_terms", "text_terms")
+        return {term: bm25.idf(known.extent.chunks, having[term]) for term in terms}
+
+    def __len__(self) -> int:
+        return self._reader.count()
+
+    def close(self) -> None:
+        self._reader.close()
+        self._nodes.close()
+
+    def _weights(self, known: Statistics, terms: Sequence[str]) -> dict[str, float]:
+        """The idf that the score gives each term."""
+        title, text = (self._reader.having(known, terms, name) for name in ("title_terms", "text_terms"))
+        return {term: bm25.idf(known.extent.chunks, bm25.having(title[term], text[term])) for term in terms}
+
+    def _parts(self, old: Sequence[Chunk], new: Sequence[Chunk]) -> Iterator[Part]:
+        """New chunks with the vectors of the old ones, a page at a time."""
+        for begin in range(0, len(old), IDS):
+            ids = [chunk.id for chunk in old[begin : begin + IDS]]
+            vectors, tokens = self.vectors(ids), self.token_vectors(ids)
+            for id, chunk in zip(ids, new[begin : begin + IDS], strict=True):
+                yield chunk, vectors[id], tokens[id]
+
+
+def remove(address: Address) -> None:
+    """Delete a library: its tenant, or its collections. None there is fine. Raises LibraryError."""
+    with closing(_nodes(address)) as nodes:
+        nodes.run(lambda client: drop(client, address), SCHEMA)
+
+
+def _nodes(address: Address) -> Nodes:
+    return Nodes(address, lambda client: census(client, library(client, address)))
+
+
+def _by_dense(hit: Hit) -> tuple[float, str]:
+    return -hit.dense, hit.chunk.id
+
+
+def _by_lexical(hit: Hit) -> tuple[float, str]:
+    return -hit.lexical, hit.chunk.id
+
+
+def _scored(
+    candidates: Sequence[Candidate],
+    vector: NDArray[np.float32],
+    weights: dict[str, float],
+    extent: bm25.Extent,
+    title_weight: float,
+) -> list[Hit]:
+    if not candidates:
+        return []
+    # In double precision, so that equal vectors have equal cosines and ties break by id.
+    matrix = np.array([candidate.vector for candidate in candidates], np.float64)
+    dense = (matrix @ vector.astype(np.float64)).astype(np.float32)
+    return [
+        Hit(c.chunk, float(cosine), bm25.score(weights, c.title, c.text, extent, title_weight))
+        for c, cosine in zip(candidates, dense, strict=True)
+    ]

@@ -1,0 +1,224 @@
+"""Reading from a Weaviate library: candidates for the two legs, what the lexical score needs to know, and by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from program.retrieval import bm25
+from program.retrieval.index import Document, Filters
+from program.retrieval.weaviate_nodes import Nodes
+from program.retrieval.weaviate_schema import (
+    CHUNK_PROPERTIES,
+    LEDGER,
+    Library,
+    Row,
+    library,
+    to_chunk,
+    to_row,
+    to_tokens,
+)
+from program.types import Chunk
+
+if TYPE_CHECKING:
+    from weaviate import WeaviateClient
+
+#: Ids in one request, documents in one page, positions in one page of a document's chunks.
+IDS, PAGE, POSITIONS = 500, 1000, 1000
+#: Positions of chunks are below this.
+END = 10**7
+#: Requests under way at once for one search.
+AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What the lexical score needs to know of a library, as of one write. having: of a term, the chunks that have it in
+    any of the properties, by (their names, term)."""
+
+    stamp: int
+    extent: bm25.Extent
+    having: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk that a leg found, with its vector, and the terms of its title and its text."""
+
+    chunk: Chunk
+    vector: NDArray[np.float32]
+    title: list[str]
+    text: list[str]
+
+
+class Reader:
+    """Reads one library from whichever node is in use; by several threads."""
+
+    def __init__(self, nodes: Nodes, dimensions: int) -> None:
+        self._nodes = nodes
+        self._dimensions = dimensions
+        self._known = Statistics(-1, bm25.Extent())
+        self.threads = ThreadPoolExecutor(AT_ONCE, "weaviate-search")
+
+    def close(self) -> None:
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+    def near(self, vector: NDArray[np.float32], limit: int, filters: Filters | None) -> dict[str, Candidate]:
+        """The chunks of highest cosine, by id."""
+        more: dict[str, Any] = {"limit": limit, "filters": _filter(filters), **_CANDIDATE}
+        return _candidates(self._read(lambda rows: rows.chunks.query.near_vector(vector.tolist(), **more)))
+
+    def with_words(
+        self, terms: Sequence[str], limit: int, filters: Filters | None, title_weight: float
+    ) -> dict[str, Candidate]:
+        """Chunks that have any of the terms, those of highest BM25 by Weaviate's reckoning, by id."""
+        if not terms:
+            return {}
+        properties = ["text_terms", f"title_terms^{title_weight:.6f}"] if title_weight > 0 else ["text_terms"]
+        more: dict[str, Any] = {"query_properties": properties, "limit": limit, "filters": _filter(filters)}
+        return _candidates(self._read(lambda rows: rows.chunks.query.bm25(" ".join(terms), **more, **_CANDIDATE)))
+
+    def statistics(self) -> Statistics:
+        """As of the last write that has come to the node."""
+        stamp = self._read(stamp_of)
+        known = self._known
+        if known.stamp != stamp:
+            known = Statistics(stamp, self._read(_extent))
+            self._known = known
+        return known
+
+    def having(self, known: Statistics, terms: Sequence[str], *properties: str) -> dict[str, int]:
+        """How many chunks have each term in any of the properties."""
+        from weaviate.classes.query import Filter
+
+        def count(term: str) -> int:
+            which = Filter.any_of([Filter.by_property(name).equal(term) for name in properties])
+            return (
+                self._read(lambda rows: rows.chunks.aggregate.over_all(filters=which, total_count=True)).total_count
+                or 0
+            )
+
+        name = " ".join(properties)
+        missing = [term for term in dict.fromkeys(terms) if (name, term) not in known.having]
+        known.having.update(zip(((name, term) for term in missing), self.threads.map(count, missing), strict=True))
+        return {term: known.having[name, term] for term in terms}
+
+    def count(self) -> int:
+        """Chunks that are there, of all documents, in whatever state."""
+        return int(self._read(lambda rows: rows.chunks.aggregate.over_all(total_count=True)).total_count or 0)
+
+    def documents(self) -> list[Document]:
+        """All that are committed, by name."""
+        found: list[Document] = []
+        page = self._read(lambda rows: rows.documents.query.fetch_objects(limit=PAGE)).objects
+        while page:
+            found += [to_row(item.properties).document for item in page if item.properties.get("kept")]
+            last = page[-1].uuid
+            page = self._after(last) if len(page) == PAGE else []
+        return sorted(found, key=lambda document: document.name)
+
+    def chunks(self, row: Row) -> list[Chunk]:
+        """The chunks of a document, by position."""
+        from weaviate.classes.query import Filter
+
+        of_it = Filter.by_property("document").equal(row.document.name)
+        of_it = of_it & Filter.by_property("version").equal(row.version)
+        found: list[Chunk] = []
+        for begin in range(0, END, POSITIONS):
+            if len(found) >= row.extent.chunks:
+                break
+            place = Filter.by_property("position")
+            page = of_it & place.greater_or_equal(begin) & place.less_than(begin + POSITIONS)
+            found += [to_chunk(item) for item in self._fetch("chunks", page, 10 * POSITIONS, CHUNK_PROPERTIES)]
+        return sorted(found, key=lambda chunk: (chunk.position, chunk.id))
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        found: dict[str, NDArray[np.float32]] = {}
+        for which in _by_ids(ids):
+            page = self._read(
+                lambda rows, which=which: rows.chunks.query.fetch_objects(  # type: ignore[misc]
+                    filters=which, limit=2 * IDS, return_properties=["chunk"], include_vector=True
+                )
+            )
+            found |= {item.properties["chunk"]: _vector(item) for item in page.objects}
+        return found
+
+    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+        found: dict[str, NDArray[np.int8]] = {}
+        for which in _by_ids(ids):
+            for item in self._fetch("tokens", which, 2 * IDS, ["chunk", "tokens"]):
+                found[item["chunk"]] = to_tokens(item, self._dimensions)
+        return found
+
+    def _fetch(self, name: str, which: Any, limit: int, properties: list[str]) -> list[Mapping[str, Any]]:
+        more: dict[str, Any] = {"filters": which, "limit": limit, "return_properties": properties}
+        found = self._read(lambda rows: getattr(rows, name).query.fetch_objects(**more))
+        return [item.properties for item in found.objects]
+
+    def _after(self, last: Any) -> list[Any]:
+        return list(self._read(lambda rows: rows.documents.query.fetch_objects(limit=PAGE, after=last)).objects)
+
+    def _read(self, work: Callable[[Library], Any]) -> Any:
+        return self._nodes.run(lambda client: work(library(client, self._nodes.address)))
+
+
+_CANDIDATE: dict[str, Any] = {"include_vector": True, "return_properties": CHUNK_PROPERTIES}
+
+
+def census(client: WeaviateClient, rows: Library) -> tuple[int, ...]:
+    """The last write a node knows of, and what it has: one that was away is behind in some of them."""
+    if not client.collections.exists(rows.chunks.name):
+        return ()
+    counts = (handle.aggregate.over_all(total_count=True).total_count for handle in (rows.documents, rows.chunks))
+    return stamp_of(rows), *(count or 0 for count in counts)
+
+
+def stamp_of(rows: Library) -> int:
+    """When the library last changed, in nanoseconds, by the writer's clock."""
+    ledger = rows.documents.query.fetch_object_by_id(LEDGER, return_properties=["stamped"])
+    return int(ledger.properties["stamped"]) if ledger else 0
+
+
+def _extent(rows: Library) -> bm25.Extent:
+    from weaviate.classes.query import Metrics
+
+    names = [f"sum_{column.name}" for column in fields(bm25.Extent)]
+    sums = rows.documents.aggregate.over_all(return_metrics=[Metrics(name).integer(sum_=True) for name in names])
+    return bm25.Extent(*(int(getattr(sums.properties.get(name), "sum_", 0) or 0) for name in names))
+
+
+def _filter(filters: Filters | None) -> Any:
+    from weaviate.classes.query import Filter
+
+    parts = [
+        Filter.by_property(name).equal(value)
+        for name in Filters.__slots__
+        if filters is not None and (value := getattr(filters, name)) is not None
+    ]
+    return Filter.all_of(parts) if parts else None
+
+
+def _by_ids(ids: Sequence[str]) -> Iterator[Any]:
+    from weaviate.classes.query import Filter
+
+    for begin in range(0, len(ids), IDS):
+        yield Filter.by_property("chunk").contains_any(list(ids[begin : begin + IDS]))
+
+
+def _vector(item: Any) -> NDArray[np.float32]:
+    return np.array(item.vector["default"], np.float32)
+
+
+def _candidates(found: Any) -> dict[str, Candidate]:
+    """By chunk id: while a document is written again, old and new chunks may have the same."""
+    candidates = {}
+    for item in found.objects:
+        title, text = ((item.properties.get(name) or "").split() for name in ("title_terms", "text_terms"))
+        chunk = to_chunk(item.properties)
+        candidates[chunk.id] = Candidate(chunk, _vector(item), title, text)
+    return candidates
