@@ -151,7 +151,8 @@ def ingest(
         str | None, typer.Option("--password", envvar="RAG_PASSWORD", help="Opens encrypted files.")
     ] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Time to read one file; OCR may need more.")
+        float,
+        typer.Option("--time-limit", min=1, metavar="SECONDS", help="Time to read one file, or one page of a scan."),
     ] = 120,
     as_json: JsonOption = False,
     index: IndexOption = None,

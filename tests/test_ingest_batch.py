@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,8 @@ from pdf_files import lines, pdf
 
 from program.errors import Cancelled, EncoderMismatch, LibraryError, WeightsError
 from program.ingest import FileReport, Limits, ingest
+from program.ingest.files import Found
+from program.ingest.plan import Planner, Step
 from program.retrieval.embedded import EmbeddedIndex
 
 TEXT = "The Adam optimizer was used with a learning rate of 0.001. " * 3
@@ -199,6 +202,58 @@ def test_progress_counts_files_and_passages(folder: Path, index: EmbeddedIndex, 
     assert (2.0, 2, "b.md: 1 of 1 passages") in [(done, total, what[what.find("b.md") :]) for done, total, what in seen]
     assert seen[-1] == (2, 2, "2 files done")
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
+
+
+def test_small_files_are_encoded_together_and_written_each_by_itself(
+    folder: Path, index: EmbeddedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number}.md" for number in range(9)]
+    for name in names:
+        write(folder, name, f"{name} {TEXT}")
+    all_read = threading.Event()
+    step = Planner.step
+
+    def reading(planner: Planner, file: Found) -> Step:
+        try:
+            return step(planner, file)
+        finally:
+            if file.name == names[-1]:
+                all_read.set()
+
+    class Slow(HashEncoder):
+        """Encodes when all files are read."""
+
+        def encode_with_tokens(self, texts):  # type: ignore[no-untyped-def]
+            all_read.wait()
+            return super().encode_with_tokens(texts)
+
+        def __reduce__(self):  # type: ignore[no-untyped-def]
+            return HashEncoder, ()
+
+    written: list[str] = []
+    replace = index.replace
+    monkeypatch.setattr(
+        index, "replace", lambda document, *rest: (written.append(document.name), replace(document, *rest))
+    )
+    monkeypatch.setattr(Planner, "step", reading)
+    slow = Slow()
+    reports = ingest([folder], index, slow)
+    assert [report.status for report in reports] == ["indexed"] * 9
+    assert written == names
+    assert 1 <= len(slow.calls) <= 3  # the last file may come a moment after its reading is told
+    for name, vector in zip(names, HashEncoder().encode([f"{n[0]}\n{n} {TEXT.strip()}" for n in names]), strict=True):
+        (hit, *_) = index.search("Adam", vector, k=1, alpha=1.0, fusion="ranked")
+        assert (hit.chunk.document, round(hit.dense, 3)) == (name, 1.0)
+
+
+def test_progress_tells_the_page_of_a_scan(
+    folder: Path, index: EmbeddedIndex, encoder: HashEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behaving(monkeypatch)
+    write(folder, "a.md", "scan")
+    seen: list[str] = []
+    ingest([folder], index, encoder, on_progress=lambda _done, _total, what: seen.append(what))
+    assert "a.md: reading page 2 of 3" in seen
 
 
 def test_a_caller_who_stops_waiting_ends_the_process_that_reads(

@@ -103,6 +103,11 @@ class Planner:
         """Stop reading; may be called from another thread than the one that plans."""
         self._reader.close()
 
+    @property
+    def doing(self) -> str:
+        """How far the file is that is being read: `page 12 of 300`, or nothing."""
+        return self._reader.doing
+
     def work(self, file: Found) -> int:
         """Bytes that are to be read of a file, as far as that can be told without opening it."""
         known = self._known.get(file.name)
