@@ -154,6 +154,9 @@ def ingest(
         float,
         typer.Option("--time-limit", min=1, metavar="SECONDS", help="Time to read one file, or one page of a scan."),
     ] = 120,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Try again what could not be read before, though nothing has changed.")
+    ] = False,
     as_json: JsonOption = False,
     index: IndexOption = None,
     artifact: ArtifactOption = None,
@@ -196,6 +199,7 @@ def ingest(
                     encoder,
                     password=password,
                     limits=Limits(seconds=time_limit),
+                    retry=retry,
                     described=known,
                     on_progress=on_progress,
                 )

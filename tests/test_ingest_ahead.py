@@ -93,9 +93,10 @@ def test_leaving_stops_what_is_being_read_and_a_wait_tells() -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), reading(["1", "hang"], planning) as ahead:
+    with reading(["1", "hang"], planning) as ahead:
         assert len(ahead.take(lambda: None)) == 1
-        ahead.take(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            ahead.take(interrupt)
     assert planning.closed.is_set()
     assert not ahead._thread.is_alive()
 

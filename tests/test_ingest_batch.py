@@ -131,6 +131,37 @@ def no_encoder() -> HashEncoder:
     pytest.fail("the encoder is not needed")
 
 
+def test_a_title_made_of_a_files_name_follows_the_name(
+    folder: Path, index: EmbeddedIndex, encoder: HashEncoder
+) -> None:
+    path = write(folder, "first_notes.txt")
+    titled = write(folder, "titled.md", "# Optimizers\n\n" + TEXT + "More of it.")
+    ingest([folder], index, encoder)
+    assert [document.title for document in index.documents()] == ["first notes", "Optimizers"]
+    path.rename(folder / "second_notes.txt")
+    titled.rename(folder / "untitled.md")
+    reports = ingest([folder], index, encoder)
+    assert [(report.name, report.status, report.message) for report in reports] == [
+        ("second_notes.txt", "indexed", "It was first_notes.txt before."),
+        ("untitled.md", "unchanged", "It was titled.md before."),
+    ]
+    assert [document.title for document in index.documents()] == ["second notes", "Optimizers"]
+    (hit, _) = index.search("Adam", encoder.encode(["second notes"])[0], k=9, alpha=1.0, fusion="ranked")
+    assert (hit.chunk.document, hit.chunk.title) == ("second_notes.txt", "second notes")
+    assert {report.status for report in ingest([folder], index, no_encoder)} == {"unchanged"}
+
+
+def test_a_renamed_file_that_cannot_be_read_this_time_keeps_its_title(
+    folder: Path, index: EmbeddedIndex, encoder: HashEncoder
+) -> None:
+    path = write(folder, "old.pdf", pdf([lines(100, 200, [TEXT[:80], TEXT[80:160]])], password="x"))
+    ingest([folder], index, encoder, password="x")
+    path.rename(folder / "new.pdf")
+    (report,) = ingest([folder], index, encoder)
+    assert (report.status, report.chunks) == ("unchanged", 1)
+    assert [(document.name, document.title) for document in index.documents()] == [("new.pdf", "old")]
+
+
 def test_an_encoder_that_the_index_was_not_made_with_is_refused_before_anything_is_written(
     folder: Path, index: EmbeddedIndex
 ) -> None:

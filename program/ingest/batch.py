@@ -24,6 +24,7 @@ from program.ingest.isolated import Limits
 from program.ingest.pace import Pace
 from program.ingest.plan import FileReport, Planner, Step
 from program.ingest.spool import Spool
+from program.ingest.unread import Unread
 from program.retrieval.embedded import FILE
 from program.retrieval.encoders import Encoder, Tokens, Vectors, passage_text
 from program.retrieval.index import Index
@@ -46,18 +47,21 @@ def ingest(
     password: str | None = None,
     limits: Limits | None = None,
     mirror: bool = False,
+    retry: bool = False,
     described: Mapping[Path, Description] | None = None,
     on_progress: Progress | None = None,
 ) -> list[FileReport]:
     """Index files, folders and patterns (see `find_files`); one report for each file, in the order they were found.
 
     A file whose content the index knows is not read again: a copy stays under the name it is known by, and where the
-    known file is gone, the document takes the new name (its title stays). A changed file replaces its old chunks in one
-    step. A file that cannot be read stops nothing: its report says why, and what the index held of it stays.
+    known file is gone, the document takes the new name (and a new title if the old name was its title). A changed file
+    replaces its old chunks in one step. A file that cannot be read stops nothing: its report says why, and what the
+    index held of it stays. It is not tried again as long as nothing has changed that could help (see `unread`).
 
     encoder: or what loads it, called when there is something to encode. mirror: the index is to hold these files and no
     others; a name is then the same document wherever its folder lies, and documents without a file are deleted.
-    described: what is known of files when they are read, by their path as given.
+    retry: try again what earlier runs could not read. described: what is known of files when they are read, by their
+    path as given.
 
     Raises LibraryError (EncoderMismatch for an encoder that the index was not made with), and what loading an encoder
     raises.
@@ -67,7 +71,9 @@ def ingest(
     load = cache(partial(_load, encoder, index.encoder))
     places = {file.name: file.real for file in found} if mirror else None
     by_name = {file.name: (described or {})[file.path] for file in found if file.path in (described or {})}
-    planner = Planner(known, load, password, limits or Limits(), places, by_name)
+    limits, folder = limits or Limits(), Path(index.location)
+    unread = Unread(folder if folder.is_dir() else None, limits, password, retry=retry)
+    planner = Planner(known, unread, load, password, limits, places, by_name)
     reports = _Run(found, index, load, planner, on_progress).reports()
     if mirror:
         kept = {report.document for report in reports}
