@@ -97,6 +97,28 @@ def test_a_tiny_section_joins_its_neighbour_under_the_larger_ones_heading() -> N
     assert chunk.text.endswith("## Last\n\nEnd.")
 
 
+def test_a_heading_without_text_heads_its_parts_too() -> None:
+    body = " ".join(sentence(number) for number in range(3))
+    text = (
+        f"# T\n\n## Methods\n\n### Data\n\n{body}\n\n#### Sources\n\n{body}\n\n### Analysis\n\n{body}\n\n"
+        f"## Annex\n\n### Abstract\n\n{body}\n\n## {'Long ' * 29}\n\n### Short\n\n{body}\n"
+    )
+    assert [(chunk.heading, chunk.kind) for chunk in markdown_chunks(text)] == [
+        ("Methods: Data", "passage"),
+        ("Sources", "passage"),
+        ("Methods: Analysis", "passage"),
+        ("Annex: Abstract", "abstract"),
+        ("Short", "passage"),
+    ]
+
+
+def test_a_tiny_section_under_two_headings_takes_its_own_along() -> None:
+    body = " ".join(sentence(number) for number in range(3))
+    (chunk,) = markdown_chunks(f"# T\n\n## Methods\n\n### Tiny\n\nShort.\n\n### Large\n\n{body}\n")
+    assert chunk.heading == "Methods: Large"
+    assert chunk.text.startswith("### Tiny\n\nShort.\n\n### Large\n\nSentence 0")
+
+
 def test_tiny_sections_join_into_one_that_is_large_enough() -> None:
     text = "".join(f"## Part {number}\n\nIt has some words.\n\n" for number in range(20))
     chunks = markdown_chunks(text)

@@ -132,8 +132,9 @@ def _join(document: DocumentText, first: Section, second: Section, before: Seque
         return Section(first.start, second.end, first.heading, first.kind)
     start = first.start
     floor = before[-1].end if before else 0
-    heading = document.text.rfind(first.heading, floor, start) if first.heading else -1
-    if heading >= 0 and not re.search(r"\w", document.text[heading + len(first.heading) : start]):
+    own = first.heading.rpartition(": ")[2]  # of `Methods: Data`, only Data stands right above the text
+    heading = document.text.rfind(own, floor, start) if own else -1
+    if heading >= 0 and not re.search(r"\w", document.text[heading + len(own) : start]):
         start = max(document.text.rfind("\n", floor, heading) + 1, floor)
     return Section(start, second.end, second.heading, second.kind)
 

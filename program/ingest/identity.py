@@ -19,7 +19,7 @@ from program.errors import TooLarge
 from program.retrieval.index import Document
 
 #: Change this when the same file would be read or chunked otherwise: unchanged files are then indexed anew.
-RULES = "2"
+RULES = "3"
 #: Seconds since its last change after which a file is at rest (the coarsest clock of a file system ticks every 2).
 AT_REST = 3.0
 #: Extensions of files whose pictures are read by OCR.

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from program.ingest.documents import DocumentText, Section, Table, clean_title, kind_of
+from program.ingest.documents import DocumentText, Outline, Section, Table, clean_title, kind_of
 from program.ingest.tables import find_tables
 from program.tokens import count_tokens
 
@@ -34,6 +34,7 @@ _NAMED = re.compile(
 _RUN_IN = re.compile(
     r"(?:(Abstract|ABSTRACT)\s*[—–:.-]|(Acknowledge?ments?|ACKNOWLEDGE?MENTS?)(?:\s*[—–:.-]|\s))\s*(?=[A-Z\"“])"
 )
+_LEVELS = re.compile(r"((?:\d{1,2}|[A-Z])(?:\.\d{1,2})*)\.?\s")
 _NUMBER = r"(?:[\dIVX]+\.?\s+)?"
 _OF_A_PAPER = re.compile(rf"{_NUMBER}(?:abstract|introduction)[.:]?", re.I)
 _REFERENCES = re.compile(rf"{_NUMBER}(?:references|bibliography|works cited|literature cited)[.:]?", re.I)
@@ -277,7 +278,8 @@ def _assemble(paragraphs: list[tuple[str, _Paragraph]], vocabulary: Counter[str]
     sections: list[Section] = []
     pages: list[tuple[int, int]] = []
     tables: list[Table] = []
-    heading, start = "", 0
+    heading, kind, start = "", kind_of(""), 0
+    outline = Outline()
 
     def add(text: str) -> None:
         nonlocal length
@@ -288,8 +290,12 @@ def _assemble(paragraphs: list[tuple[str, _Paragraph]], vocabulary: Counter[str]
         if length:
             add("\n\n")
         if paragraph.kind == "heading" or run_in:
-            sections.append(Section(start, length, heading, kind_of(heading)))
-            heading = clean_title(run_in.strip(" —–:.-") or _joined(paragraph.rows, vocabulary))
+            sections.append(Section(start, length, heading, kind))
+            own = clean_title(run_in.strip(" —–:.-") or _joined(paragraph.rows, vocabulary))
+            kind = kind_of(own)
+            number = _LEVELS.match(own)
+            level = len(number.group(1).split(".")) if number else 0
+            heading = outline.heading(level, own, after_text=length - start > len("\n\n"))
         before = length
         for place, row in enumerate(paragraph.rows):
             following = paragraph.rows[place + 1] if place + 1 < len(paragraph.rows) else None
@@ -305,7 +311,7 @@ def _assemble(paragraphs: list[tuple[str, _Paragraph]], vocabulary: Counter[str]
             start = length
         elif run_in:
             start = before + len(run_in)
-    sections.append(Section(start, length, heading, kind_of(heading)))
+    sections.append(Section(start, length, heading, kind))
     text = "".join(parts)
     return DocumentText(
         title="",
