@@ -179,6 +179,7 @@ def ingest(
     with failures(as_json):
         from program.ingest import FileReport, Limits
         from program.ingest import ingest as ingest_files
+        from program.ingest.readers import READERS
         from program.library import library_for_writing
         from program.retrieval.embedded import EmbeddedIndex
         from program.retrieval.encoders import load_encoder
@@ -211,6 +212,8 @@ def ingest(
         elif reports:
             rows = [(r.name, r.status, r.chunks, r.message) for r in reports]
             print_table(("file", "status", "chunks", "message"), rows)
+            if counts["unsupported"]:
+                say(f"Supported: {', '.join(sorted(READERS))}.")
         if not reports:
             given = [*(paths or ()), *([str(manifest)] if manifest else ())]
             say(f"Nothing to index in {', '.join(given)}: no files there.")

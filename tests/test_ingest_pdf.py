@@ -327,7 +327,7 @@ def test_encrypted() -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"", CorruptFile),
+        (b"", NoText),
         (b"just text, wrongly named", CorruptFile),
         (b"%PDF-1.7\n" + bytes(range(256)) * 20, CorruptFile),
         (b"%PDF-1.4\n%%EOF\n", CorruptFile),

@@ -102,11 +102,12 @@ class _Run:
         self._work = {file.real: planner.work(file) for file in files}
         self._pace = Pace((file.real.suffix, self._work[file.real]) for file in files)
         self._reports: list[FileReport] = []
+        self._reading: tuple[int, str] | None = None  # what was last said to be read
 
     def reports(self) -> list[FileReport]:
         """Do it all."""
         with ReadAhead(self._planner, self._files, BATCH) as ahead:
-            while steps := ahead.take(lambda: self._say(0, f"reading {self._planner.doing}".rstrip())):
+            while steps := ahead.take(self._say_reading):
                 self._carry_out(steps)
         total = len(self._files)
         if total:
@@ -156,6 +157,13 @@ class _Run:
             self._index.rename(step.old, step.document, lambda c: chunk_id(c.document, c.position, c.text))
         self._say(1, f"{len(step.chunks)} of {len(step.chunks)} passages" if step.chunks else step.report.status)
         self._reports.append(step.report)
+
+    def _say_reading(self) -> None:
+        """Once for a file, and for each page that takes long: who loads the encoder meanwhile has something to say."""
+        reading = len(self._reports), self._planner.doing
+        if reading != self._reading:
+            self._reading = reading
+            self._say(0, f"reading {self._planner.doing}".rstrip())
 
     def _say(self, share: float, doing: str) -> None:
         """share: of the first file without report that is done."""

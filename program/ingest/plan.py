@@ -33,7 +33,6 @@ Status = Literal[
     "not downloaded",
 ]
 _STATUS: dict[type[ReadError], Status] = {
-    UnsupportedFile: "unsupported",
     EncryptedFile: "encrypted",
     CorruptFile: "corrupt",
     TooLarge: "too large",
@@ -140,6 +139,8 @@ class Planner:
                 raise reason
             content = read_content(file.real, self._limits.size)
             return self._settled(file, content, known) or self._read(file, content)
+        except UnsupportedFile as error:
+            return Step(report("unsupported", held, str(error.args[0])))  # not with all that is, in a hundred lines
         except ReadError as error:
             return Step(report(_STATUS.get(type(error), "corrupt"), held, str(error)))
         except OSError as error:
