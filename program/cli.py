@@ -194,16 +194,20 @@ def ingest(
                 return load_encoder(settings)
 
             with closing(EmbeddedIndex.open_or_make(place, encoder)) as library:
-                reports = ingest_files(
-                    [*map(Path, paths or ()), *known],
-                    library,
-                    encoder,
-                    password=password,
-                    limits=Limits(seconds=time_limit),
-                    retry=retry,
-                    described=known,
-                    on_progress=on_progress,
-                )
+                try:
+                    reports = ingest_files(
+                        [*map(Path, paths or ()), *known],
+                        library,
+                        encoder,
+                        password=password,
+                        limits=Limits(seconds=time_limit),
+                        retry=retry,
+                        described=known,
+                        on_progress=on_progress,
+                    )
+                except KeyboardInterrupt:
+                    say(f"Interrupted. {place} keeps what is indexed; the same command goes on from there.")
+                    raise
         reports += [FileReport(str(d.path), d.id, "", "not downloaded", 0, d.message) for d in downloads if not d.ok]
         failed = [report for report in reports if report.failed]
         counts = Counter(report.status for report in reports)
