@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from program.ingest.chunking import LEAST, SLACK, TARGET, chunk_document
+from program.ingest.chunking import SLACK, TARGET, chunk_document
 from program.ingest.documents import DocumentText, Section
+from program.ingest.pieces import LEAST
 from program.ingest.plain import read_markdown
 from program.ingest.tables import PART_TOKENS, find_tables, markdown_table, repeat_headers
 from program.tokens import count_tokens

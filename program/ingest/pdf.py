@@ -22,7 +22,8 @@ from program.ingest.documents import DocumentText, Section, clean_title, title_f
 from program.ingest.forms import form_values
 from program.ingest.mupdf import MUPDF_LOCK, mupdf
 from program.ingest.pages import page_rows
-from program.ingest.prose import Row, body_size, document_from_rows, names_section
+from program.ingest.paragraphs import Row, body_size, names_section
+from program.ingest.prose import document_from_rows
 from program.ingest.pulse import begins
 from program.settings import settings_from
 
