@@ -1,6 +1,6 @@
 """What does it cost to take documents in? Readers, the encoder run in several ways, and 25,000 chunks.
 
-    python bench/ingest.py [--only readers|encoders|scale] [--chunks 25000] [--real 1500]
+    python bench/ingest.py [--only readers|encoders|scale] [--chunks 25000] [--real 1500] [--texts 60]
 
 readers: pages a second of each reader, over ../shared/datasets and files made here. A page is a PDF's, a
 picture, else 3,000 characters of text. `ratio` is to PyMuPDF alone, which gives a PDF's text in its raw order.
@@ -9,6 +9,7 @@ dev parts). `cosine` is the mean to the vectors as they are now. To be chosen: t
 left out where onnxruntime, onnx and onnxscript are not installed.
 scale: `ingest` of real texts, once with a stand-in encoder that costs nothing (reading, chunking and writing alone) and
 once with the real one, over fewer chunks unless --real says so. Memory is the process's, the reading process apart.
+`--chunks 100000 --texts 14` makes some 5,000 files.
 
 Every line is measured in a process of its own.
 """
@@ -71,7 +72,7 @@ def show_encoders() -> None:
     CONSOLE.print(shown)
 
 
-def show_scale(chunks: int, real: int) -> None:
+def show_scale(chunks: int, real: int, texts: int) -> None:
     shown = _table(
         "Scale", "encoder", "chunks", "files", "seconds", "chunks/s", "again, s per 100 files", "peak MB",
         "MB at 25, 50, 75, 100%", "reader MB", "disk MB", "open + first search, s", "search, ms",
@@ -79,7 +80,7 @@ def show_scale(chunks: int, real: int) -> None:
     rows = {}
     for name, is_real, n in (("stand-in", False, chunks), ("real", True, real)):
         print(f"{name}, {n} chunks ...", file=sys.stderr)
-        rows[name] = row = apart(measure_scale, is_real, n)
+        rows[name] = row = apart(measure_scale, is_real, n, texts)
         for line in row["lost"]:
             print(line, file=sys.stderr)
         shown.add_row(
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("readers", "encoders", "scale"))
     parser.add_argument("--chunks", type=int, default=25_000)
     parser.add_argument("--real", type=int, default=1_500, help="chunks for the real encoder")
+    parser.add_argument("--texts", type=int, default=60, help="texts in a file, each one or two chunks")
     wanted = parser.parse_args()
     if not DATASETS.is_dir():
         sys.exit(f"The data sets are not in {DATASETS}.")
@@ -125,7 +127,7 @@ def main() -> None:
     if wanted.only in (None, "encoders"):
         show_encoders()
     if wanted.only in (None, "scale"):
-        show_scale(wanted.chunks, wanted.real)
+        show_scale(wanted.chunks, wanted.real, wanted.texts)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from program.weights import find_encoder
 
 DATASETS = Path(__file__).resolve().parent.parent.parent / "shared" / "datasets"
 SETS = ("hotpotqa", "2wiki", "scifact", "clapnq", "xquad_de", "xquad_zh")
-TEXTS_A_FILE = 60
 CHARACTERS_A_CHUNK = 650
 MIB = 1024**2
 
@@ -52,12 +51,13 @@ class StandIn:
         return vectors, [self._chance.integers(-60, 60, (n, self.dimensions), np.int8) for n in sizes]
 
 
-def measure_scale(real: bool, chunks: int) -> dict[str, Any]:
+def measure_scale(real: bool, chunks: int, texts: int) -> dict[str, Any]:
+    """texts: in a file, each one or two chunks."""
     encoder = load_encoder(Settings()) if real else StandIn()
     process = psutil.Process()
     with tempfile.TemporaryDirectory() as folder:
         written, place = Path(folder) / "files", Path(folder) / "index"
-        files = write_files(written, chunks)
+        files = write_files(written, chunks, texts)
         memory: list[tuple[float, float]] = []
         readers: list[float] = []
 
@@ -83,8 +83,9 @@ def measure_scale(real: bool, chunks: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_files(folder: Path, chunks: int) -> int:
-    """Markdown files with a section for each text, for about so many chunks; how many files there are."""
+def write_files(folder: Path, chunks: int, texts: int) -> int:
+    """Markdown files with a section for each text, for about so many chunks; how many files there are. When all texts
+    are used they come again, under other headings."""
     folder.mkdir()
     sections: list[str] = []
     files = 0
@@ -96,10 +97,10 @@ def write_files(folder: Path, chunks: int) -> int:
         files += 1
         sections.clear()
 
-    for title, text in _texts():
-        sections.append(f"## {title}\n\n{text}\n")
+    for turn, title, text in ((turn, *pair) for turn in count() for pair in _texts()):
+        sections.append(f"## {title}{f' {turn}' * (turn > 0)}\n\n{text}\n")
         expected += max(1.0, len(text) / CHARACTERS_A_CHUNK)
-        if len(sections) == TEXTS_A_FILE:
+        if len(sections) == texts:
             write()
         if expected >= chunks:
             break

@@ -153,8 +153,12 @@ def ingest(
         str | None, typer.Option("--password", envvar="RAG_PASSWORD", help="Opens encrypted files.")
     ] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Time to read one file; OCR may need more.")
+        float,
+        typer.Option("--time-limit", min=1, metavar="SECONDS", help="Time to read one file, or one page of a scan."),
     ] = 120,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Try again what could not be read before, though nothing has changed.")
+    ] = False,
     as_json: JsonOption = False,
     index: IndexOption = None,
     artifact: ArtifactOption = None,
@@ -177,6 +181,7 @@ def ingest(
     with failures(as_json):
         from program.ingest import FileReport, Limits
         from program.ingest import ingest as ingest_files
+        from program.ingest.readers import READERS
         from program.library import library_for_writing
         from program.retrieval.encoders import load_encoder
 
@@ -190,15 +195,20 @@ def ingest(
                 return load_encoder(settings)
 
             with closing(place.open_or_make(encoder)) as library:
-                reports = ingest_files(
-                    [*map(Path, paths or ()), *known],
-                    library,
-                    encoder,
-                    password=password,
-                    limits=Limits(seconds=time_limit),
-                    described=known,
-                    on_progress=on_progress,
-                )
+                try:
+                    reports = ingest_files(
+                        [*map(Path, paths or ()), *known],
+                        library,
+                        encoder,
+                        password=password,
+                        limits=Limits(seconds=time_limit),
+                        retry=retry,
+                        described=known,
+                        on_progress=on_progress,
+                    )
+                except KeyboardInterrupt:
+                    say(f"Interrupted. {place} keeps what is indexed; the same command goes on from there.")
+                    raise
         reports += [FileReport(str(d.path), d.id, "", "not downloaded", 0, d.message) for d in downloads if not d.ok]
         failed = [report for report in reports if report.failed]
         counts = Counter(report.status for report in reports)
@@ -207,6 +217,8 @@ def ingest(
         elif reports:
             rows = [(r.name, r.status, r.chunks, r.message) for r in reports]
             print_table(("file", "status", "chunks", "message"), rows)
+            if counts["unsupported"]:
+                say(f"Supported: {', '.join(sorted(READERS))}.")
         if not reports:
             given = [*(paths or ()), *([str(manifest)] if manifest else ())]
             say(f"Nothing to index in {', '.join(given)}: no files there.")

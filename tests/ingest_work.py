@@ -7,11 +7,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from program.errors import EncryptedFile, NoText
+from program.ingest.pulse import begins
 from program.ingest.worker import Passages
 from program.types import Chunk
 
@@ -29,6 +31,10 @@ def behave(
     what = data.decode()
     if what == "hang":
         threading.Event().wait()
+    if what == "scan":  # longer than the limit of 2 seconds, no page of it
+        for page in (1, 2, 3):
+            begins(page, 3)
+            time.sleep(0.9)
     if what == "eat":
         return _passages(name, str(len(bytes(400 * 1024**2))))
     if what == "crash":

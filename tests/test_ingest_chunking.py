@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from program.ingest.chunking import LEAST, SLACK, TARGET, chunk_document
+from program.ingest.chunking import SLACK, TARGET, chunk_document
 from program.ingest.documents import DocumentText, Section
+from program.ingest.pieces import LEAST
 from program.ingest.plain import read_markdown
 from program.ingest.tables import PART_TOKENS, find_tables, markdown_table, repeat_headers
 from program.tokens import count_tokens
@@ -95,6 +96,28 @@ def test_a_tiny_section_joins_its_neighbour_under_the_larger_ones_heading() -> N
     assert chunk.heading == "Large"
     assert chunk.text.startswith("## Tiny\n\nShort.\n\n## Large\n\nSentence 0")
     assert chunk.text.endswith("## Last\n\nEnd.")
+
+
+def test_a_heading_without_text_heads_its_parts_too() -> None:
+    body = " ".join(sentence(number) for number in range(3))
+    text = (
+        f"# T\n\n## Methods\n\n### Data\n\n{body}\n\n#### Sources\n\n{body}\n\n### Analysis\n\n{body}\n\n"
+        f"## Annex\n\n### Abstract\n\n{body}\n\n## {'Long ' * 29}\n\n### Short\n\n{body}\n"
+    )
+    assert [(chunk.heading, chunk.kind) for chunk in markdown_chunks(text)] == [
+        ("Methods: Data", "passage"),
+        ("Sources", "passage"),
+        ("Methods: Analysis", "passage"),
+        ("Annex: Abstract", "abstract"),
+        ("Short", "passage"),
+    ]
+
+
+def test_a_tiny_section_under_two_headings_takes_its_own_along() -> None:
+    body = " ".join(sentence(number) for number in range(3))
+    (chunk,) = markdown_chunks(f"# T\n\n## Methods\n\n### Tiny\n\nShort.\n\n### Large\n\n{body}\n")
+    assert chunk.heading == "Methods: Large"
+    assert chunk.text.startswith("### Tiny\n\nShort.\n\n### Large\n\nSentence 0")
 
 
 def test_tiny_sections_join_into_one_that_is_large_enough() -> None:

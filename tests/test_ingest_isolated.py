@@ -76,6 +76,13 @@ def test_a_file_that_takes_its_process_down_is_reported_and_the_next_is_read(
     assert process_of(reader) != before
 
 
+def test_the_limit_of_a_scan_is_each_pages(tmp_path: Path) -> None:
+    patient = IsolatedReader(lambda: ingest_work.behave, Limits(seconds=2))
+    assert patient.read(b"scan", "x", None).chunks
+    assert patient.doing == ""
+    patient.close()
+
+
 def test_a_process_that_earlier_files_have_filled_is_no_files_fault(tmp_path: Path) -> None:
     """The second file finds its process dead, and is read by a new one."""
     with_process = IsolatedReader(lambda: ingest_work.behave, Limits())

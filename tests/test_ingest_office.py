@@ -52,6 +52,18 @@ def test_word_headings_lists_and_tables() -> None:
     assert document.text[table.start : table.header_end] == "| Year | Sales |\n| --- | --- |\n"
 
 
+def test_word_headings_without_text_head_their_parts() -> None:
+    def build(document: Any) -> None:
+        document.add_heading("Annual Report", 0)
+        for level, heading in ((1, "Annual Report"), (2, "Sales"), (3, "Europe")):
+            document.add_heading(heading, level)
+        document.add_paragraph("Sales grew by 4%.")
+        document.add_heading("Staff", 2)
+        document.add_paragraph("Nobody left.")
+
+    assert headings(read_document(word(build), "report.docx")) == ["Sales: Europe", "Staff"]
+
+
 def test_word_reads_what_stands_in_controls_insertions_and_formulas_but_nothing_hidden() -> None:
     def build(document: Any) -> None:
         add_xml(document, "<w:sdt><w:sdtContent><w:p><w:r><w:t>In a control.</w:t></w:r></w:p></w:sdtContent></w:sdt>")

@@ -29,8 +29,8 @@ def test_the_time_left_is_that_of_all_files_at_the_rate_so_far() -> None:
     assert str(pace) == ""  # too few to tell
     clock.now += 3
     pace.encoded(100 - ENOUGH + 1)
-    # 20 a second; left are 300 in the other Markdown file, and 800 in the PDF file, of which nothing else is known
-    assert str(pace) == "20 passages/s, 55 s left"
+    # 20 a second; left are 300 in the other Markdown file, and hardly one in the PDF file, as such files are
+    assert str(pace) == "20 passages/s, 15 s left"
     pace.opened(".md", 0, 0)  # unchanged
     pace.opened(".pdf", 8000, 100)
     assert str(pace) == "20 passages/s, 20 s left"

@@ -36,6 +36,26 @@ def section(document: DocumentText, name: str) -> str:
     return document.text[found.start : found.end].strip()
 
 
+def test_numbers_tell_which_headings_are_below_one_without_text() -> None:
+    document = read(
+        pdf(
+            [
+                [
+                    heading(100, 100, "2  Methods"),
+                    heading(100, 130, "2.1  Data"),
+                    *lines(100, 160, PROSE),
+                    heading(100, 250, "2.2.  Analysis"),
+                    *lines(100, 280, PROSE),
+                    heading(100, 350, "Results"),
+                    heading(100, 380, "3.1  Scores"),
+                    *lines(100, 410, PROSE),
+                ]
+            ]
+        )
+    )
+    assert headings(document) == ["2 Methods: 2.1 Data", "2 Methods: 2.2. Analysis", "3.1 Scores"]
+
+
 def test_lines_become_paragraphs_under_headings() -> None:
     document = read(
         pdf(
@@ -307,7 +327,7 @@ def test_encrypted() -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"", CorruptFile),
+        (b"", NoText),
         (b"just text, wrongly named", CorruptFile),
         (b"%PDF-1.7\n" + bytes(range(256)) * 20, CorruptFile),
         (b"%PDF-1.4\n%%EOF\n", CorruptFile),

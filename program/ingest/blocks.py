@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from program.errors import NoText, TooLarge
-from program.ingest.documents import DocumentText, Section, clean_text, clean_title, kind_of, title_from_name
+from program.ingest.documents import DocumentText, Outline, Section, clean_text, clean_title, kind_of, title_from_name
 from program.ingest.tables import find_tables, markdown_table
 
 #: Most characters of a text: some 10,000 pages.
@@ -73,7 +73,7 @@ Block = Heading | Paragraph | Item | Code | Grid | Page
 def document_from_blocks(
     blocks: Iterable[Block], stem: str, *, title: str = "", source: str = "", year: int | None = None
 ) -> DocumentText:
-    """Blocks with blank lines between them, and a section under each heading.
+    """Blocks with blank lines between them, and a section under each heading that has text.
 
     The title is the given one, else the only heading of level 1, else `stem`. A heading that says the same as the title
     heads no section. Raises NoText, TooLarge.
@@ -84,7 +84,8 @@ def document_from_blocks(
     parts: list[str] = []
     sections: list[Section] = []
     pages: list[tuple[int, int]] = []
-    heading, start, length = "", 0, 0
+    heading, kind, start, length = "", kind_of(""), 0, 0
+    outline = Outline()
     for place, block in enumerate(blocks):
         if isinstance(block, Page):
             pages.append((length, block.number))
@@ -93,15 +94,17 @@ def document_from_blocks(
         if isinstance(block, Item) and any(isinstance(following, Item) for following in blocks[place + 1 : place + 2]):
             written = written.removesuffix("\n")
         if isinstance(block, Heading) and written:
-            sections.append(Section(start, length, heading, kind_of(heading)))
-            heading = clean_title(block.text)
-            heading = "" if heading.casefold() == title.casefold() else heading
+            sections.append(Section(start, length, heading, kind))
+            own = clean_title(block.text)
+            own = "" if own.casefold() == title.casefold() else own
+            kind = kind_of(own)
+            heading = outline.heading(block.level, own, after_text=start < length)
             start = length + len(written)
         parts.append(written)
         length += len(written)
         if length > MAX_CHARACTERS:
             raise TooLarge(f"The file holds over {MAX_CHARACTERS:,} characters.", "Divide it into smaller files.")
-    sections.append(Section(start, length, heading, kind_of(heading)))
+    sections.append(Section(start, length, heading, kind))
     text = "".join(parts)
     if not text.strip():
         raise NoText("The file holds no text.")

@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 
-from program.ingest.documents import DocumentText, Section, Table
-from program.sentences import split_sentences
+from program.ingest.documents import DocumentText, Section
+from program.ingest.pieces import CHARACTERS, LEAST, Count, Piece, Sizes, pieces_of
 from program.tokens import count_tokens
 from program.types import Chunk
 
@@ -27,44 +24,12 @@ from program.types import Chunk
 TARGET = 180
 #: Share of the target that a chunk may have more, so that its last sentence is whole.
 SLACK = 0.2
-#: Fewest tokens of a chunk.
-LEAST = 20
 #: Share of the target up to which a chunk repeats the last sentence, and the last two, of the one before.
 OVERLAP_SHARES = (0.4, 0.25)
 #: Fewest of the encoder's tokens left to the text, however long the title is.
 ROOM = 32
 #: Most characters between two sections that join: a heading or two, not a part that the reader left out.
 GAP = 300
-#: Most characters that count as one token: a tokenizer may take a thousand letters in a row for one unknown word.
-CHARACTERS = 10
-
-Count = Callable[[str], int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """What is never cut: a sentence, a table or one of its rows; or a part of one that is longer than the window.
-
-    tokens: cl100k. encoded: the encoder's.
-    """
-
-    start: int
-    end: int
-    tokens: int
-    encoded: int
-    is_table: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """target, most: cl100k tokens of a chunk. window: the encoder's tokens of its text."""
-
-    target: int
-    most: int
-    window: int
-
-    def hold(self, tokens: int, encoded: int) -> bool:
-        return tokens <= self.most and encoded <= self.window
 
 
 def chunk_document(
@@ -76,10 +41,10 @@ def chunk_document(
     encoder reads of title and text together. target: tokens (cl100k) of a chunk. A sentence is cut only where it is
     longer than the window. Ids depend on name, position and text alone.
     """
-    sizes = _Sizes(target, round(target * (1 + SLACK)), max(window - count(document.title), ROOM))
+    sizes = Sizes(target, round(target * (1 + SLACK)), max(window - count(document.title), ROOM))
     found: list[tuple[Section, int, int]] = []
     for section in _joined_sections(document):
-        pieces = list(_pieces(document, section, sizes, _at_least(count)))
+        pieces = list(pieces_of(document, section, sizes, _at_least(count)))
         found += ((section, pieces[first].start, pieces[end - 1].end) for first, end in _windows(pieces, sizes))
     kept = [span for span in found if not _is_tiny(document.text[span[1] : span[2]])] or found[:1]
     return [_chunk(document, name, position, *span) for position, span in enumerate(kept)]
@@ -133,13 +98,14 @@ def _join(document: DocumentText, first: Section, second: Section, before: Seque
         return Section(first.start, second.end, first.heading, first.kind)
     start = first.start
     floor = before[-1].end if before else 0
-    heading = document.text.rfind(first.heading, floor, start) if first.heading else -1
-    if heading >= 0 and not re.search(r"\w", document.text[heading + len(first.heading) : start]):
+    own = first.heading.rpartition(": ")[2]  # of `Methods: Data`, only Data stands right above the text
+    heading = document.text.rfind(own, floor, start) if own else -1
+    if heading >= 0 and not re.search(r"\w", document.text[heading + len(own) : start]):
         start = max(document.text.rfind("\n", floor, heading) + 1, floor)
     return Section(start, second.end, second.heading, second.kind)
 
 
-def _windows(pieces: Sequence[_Piece], sizes: _Sizes) -> Iterator[tuple[int, int]]:
+def _windows(pieces: Sequence[Piece], sizes: Sizes) -> Iterator[tuple[int, int]]:
     """Range of pieces of each chunk."""
     first = end = 0
     while end < len(pieces):
@@ -156,7 +122,7 @@ def _windows(pieces: Sequence[_Piece], sizes: _Sizes) -> Iterator[tuple[int, int
         first = _overlap_from(pieces, first, end, sizes)
 
 
-def _overlap_from(pieces: Sequence[_Piece], first: int, end: int, sizes: _Sizes) -> int:
+def _overlap_from(pieces: Sequence[Piece], first: int, end: int, sizes: Sizes) -> int:
     """Where the chunk after pieces[first:end] begins: one or two sentences back, if they are short and the next fits.
 
     A rest that is too small for a chunk takes as much before it along as makes it large enough.
@@ -177,101 +143,15 @@ def _overlap_from(pieces: Sequence[_Piece], first: int, end: int, sizes: _Sizes)
     return begin
 
 
-def _pieces(document: DocumentText, section: Section, sizes: _Sizes, count: Count) -> Iterator[_Piece]:
-    """Sentences, tables and parts of what is too long, in order."""
-    text = document.text
-    position = section.start
-    first, last = (bisect_left(document.tables, place, key=attrgetter("start")) for place in (position, section.end))
-    for table in document.tables[first:last]:
-        yield from _sentences(text, position, table.start, sizes, count)
-        whole = _piece(text, table.start, table.end, count, is_table=True)
-        if sizes.hold(whole.tokens, whole.encoded):
-            yield whole
-        else:
-            for start, end in _rows(text, table):
-                yield from _fitting(text, start, end, sizes, count, is_table=True)
-        position = table.end
-    yield from _sentences(text, position, section.end, sizes, count)
-
-
-def _sentences(text: str, start: int, end: int, sizes: _Sizes, count: Count) -> Iterator[_Piece]:
-    for sentence in split_sentences(text[start:end]):
-        yield from _fitting(text, start + sentence.start, start + sentence.end, sizes, count)
-
-
-def _fitting(
-    text: str, start: int, end: int, sizes: _Sizes, count: Count, *, is_table: bool = False
-) -> Iterator[_Piece]:
-    """A stretch as one piece if the window holds it, else in parts."""
-    if end - start <= CHARACTERS * sizes.window:
-        piece = _piece(text, start, end, count, is_table)
-        if piece.encoded <= sizes.window:
-            yield piece
-            return
-    parts = list(_parts(text, start, end, sizes, count, is_table))
-    if len(parts) > 1 and parts[-1].tokens < LEAST:
-        middle = _word_end(text, parts[-2].start, (parts[-2].start + end) // 2, end)
-        parts[-2:] = [
-            _piece(text, parts[-2].start, middle, count, is_table),
-            _piece(text, middle, end, count, is_table),
-        ]
-    yield from parts
-
-
-def _parts(text: str, start: int, end: int, sizes: _Sizes, count: Count, is_table: bool) -> Iterator[_Piece]:
-    """Parts that the sizes hold, cut between words where there are any."""
-    longest = CHARACTERS * sizes.window
-    size = longest
-    while start < end:
-        stop = _word_end(text, start, min(start + size, end), end)
-        piece = _piece(text, start, stop, count, is_table)
-        while not sizes.hold(piece.tokens, piece.encoded) and stop - start > 1:
-            stop = _word_end(text, start, start + (stop - start) // 2, end)
-            piece = _piece(text, start, stop, count, is_table)
-        yield piece
-        size = min(2 * (stop - start), longest)  # the next part is likely alike: count little in vain
-        start = stop
-        while start < end and text[start].isspace():
-            start += 1
-
-
-def _word_end(text: str, start: int, stop: int, end: int) -> int:
-    """The last end of a word at or before `stop`; `stop` itself in a word as long as half the stretch."""
-    if stop >= end or text[stop].isspace():
-        return stop
-    for place in range(stop, start + (stop - start) // 2, -1):
-        if text[place - 1].isspace():
-            return place - 1
-    return max(stop, start + 1)
-
-
-def _rows(text: str, table: Table) -> Iterator[tuple[int, int]]:
-    """The header with the first row, then each row."""
-    start, end = table.start, text.find("\n", table.header_end, table.end)
-    while start < table.end:
-        end = end if end >= 0 else table.end
-        yield start, end
-        start = end + 1
-        end = text.find("\n", start, table.end)
-
-
-def _piece(text: str, start: int, end: int, count: Count, is_table: bool = False) -> _Piece:
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    while start < end and text[start].isspace():
-        start += 1
-    return _Piece(start, end, count_tokens(text[start:end]), count(text[start:end]), is_table)
-
-
 def _at_least(count: Count) -> Count:
     return lambda text: max(count(text), len(text) // CHARACTERS)
 
 
-def _tokens(pieces: Sequence[_Piece]) -> int:
+def _tokens(pieces: Sequence[Piece]) -> int:
     return sum(piece.tokens for piece in pieces)
 
 
-def _encoded(pieces: Sequence[_Piece]) -> int:
+def _encoded(pieces: Sequence[Piece]) -> int:
     return sum(piece.encoded for piece in pieces)
 
 

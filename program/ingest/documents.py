@@ -77,6 +77,31 @@ class Description:
         )
 
 
+class Outline:
+    """What heads each section of a text that is read along: a heading without text of its own heads its parts too."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, str]] = []  # (level, what it gives to those below: nothing once it has text)
+
+    def heading(self, level: int, text: str, *, after_text: bool) -> str:
+        """`Methods: Data` for Data, where it follows Methods at once and is below it.
+
+        level: 1 for the largest; 0 where it is not known, so that it is neither above nor below another. after_text:
+        whether there is text between the last heading and this one.
+        """
+        if after_text and self._open:
+            self._open[-1] = self._open[-1][0], ""
+        while self._open and self._open[-1][0] >= level:
+            self._open.pop()
+        above = self._open[-1][1] if self._open else ""
+        whole = f"{above}: {text}" if above and text else text
+        if len(whole) > TITLE_LENGTH:
+            whole = text
+        if level:
+            self._open.append((level, whole))
+        return whole
+
+
 def clean_text(text: str) -> str:
     """Text with line breaks as newlines and a space for every character that is no text (NUL, lone surrogates)."""
     return _NOT_TEXT.sub(" ", _LINE_END.sub("\n", text))

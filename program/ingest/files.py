@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+#: Control characters, and marks that reorder text.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +98,5 @@ def _distinct(relative: str, real: Path, taken: set[str]) -> str:
 
 
 def _printable(name: str) -> str:
-    return os.fsencode(name).decode("utf-8", errors="replace")
+    """A name as people see it, and can type it where they want the document forgotten."""
+    return _UNSEEN.sub(" ", os.fsencode(name).decode("utf-8", errors="replace"))

@@ -14,16 +14,14 @@ from statistics import median
 from typing import Any
 
 from program.ingest.bidi import has_right_to_left
+from program.ingest.cells import goes_on_as_header, stacked, table_rows, titled
 from program.ingest.layout import Box
 from program.ingest.rules import NEAR, Rules, Turn, drawn_rules, table_regions
-from program.ingest.tables import markdown_table
 
 #: Most lines drawn on a page that is searched for tables; maps and plots have more.
 MOST_RULES = 5000
 #: Mean number of characters in a cell from which this is running text between rules, not a table.
 LONG_CELL = 60
-#: Characters of a first cell up to which its lines may be rows of their own.
-SHORT_CELL = 50
 
 _LEADER = re.compile(r"(?:[.·_…]\s*){3,}$")
 
@@ -114,12 +112,12 @@ def _markdown(region: Box, rules: Rules, words: Sequence[Word]) -> str:
             if len(line) == 1 and ruled and not any(y0 < middle < y1 and x in ruled for y0, y1, x in uprights):
                 spans[line[0]] = region.x0, columns[0][1]
         cells = [_cells(line, columns, spans) for line in band]
-        if header or (len(rows) == 1 and _goes_on_as_header(rows[0], _stacked(cells))):
-            rows = [_stacked([*rows, *cells])]
+        if header or (len(rows) == 1 and goes_on_as_header(rows[0], stacked(cells))):
+            rows = [stacked([*rows, *cells])]
         else:
-            rows += _rows(cells, bool(ruled))
+            rows += table_rows(cells, bool(ruled))
     filled = [row for row in rows if sum(map(bool, row)) > 1]
-    return "\n\n".join([*titles, _titled(rows), *notes]) if len(filled) > 1 and 2 * len(filled) > len(rows) else ""
+    return "\n\n".join([*titles, titled(rows), *notes]) if len(filled) > 1 and 2 * len(filled) > len(rows) else ""
 
 
 def _is_prose(piece: _Piece, width: float) -> bool:
@@ -238,59 +236,3 @@ def _cells(line: list[_Piece], columns: list[Span], spans: dict[_Piece, Span]) -
         for place in places or [0]:
             cells[place].append(piece.text)
     return [" ".join(texts) for texts in cells]
-
-
-def _rows(lines: list[list[str]], ruled: bool) -> list[list[str]]:
-    """The lines between two level rules as rows. In a grid (`ruled`) they are one row with wrapped cells, unless all
-    of its columns are filled again; without upright rules each line is a row, unless it only goes on."""
-    labels = [place for place, cells in enumerate(lines) if cells[0]]
-    if len(lines) > 1 and len(labels) == 1 and labels[0] > 0:  # a cell at the height of several rows is in all of them
-        label = lines[labels[0]]
-        apart = [cells for cells in lines if cells is not label or any(label[1:])]
-        return [[label[0], *cells[1:]] for cells in apart]
-    if not ruled:
-        return _unwrapped(lines)
-    most = sum(map(bool, _stacked(lines)))
-    begin = [place for place, cells in enumerate(lines) if sum(map(bool, cells)) == most]
-    if len(begin) < 2 or begin[0] > 0 or max(len(lines[place][0]) for place in begin) > SHORT_CELL:
-        return [_stacked(lines)]
-    return [_stacked(lines[first:last]) for first, last in pairwise([*begin, len(lines)])]
-
-
-def _goes_on_as_header(header: list[str], row: list[str]) -> bool:
-    """Is a row without numbers below a header with gaps its second part?"""
-    return 1 < sum(map(bool, header)) < len(header) and not any(re.match(r"\W*\d", cell) for cell in row)
-
-
-def _stacked(lines: list[list[str]]) -> list[str]:
-    return [" ".join(filter(None, column)) for column in zip(*lines, strict=True)]
-
-
-def _unwrapped(lines: list[list[str]]) -> list[list[str]]:
-    """Lines as rows; one that only goes on in a cell or two joins the row above."""
-    rows: list[list[str]] = []
-    for cells in lines:
-        texts = [text for text in cells if text]
-        goes_on = len(cells) > 2 and 3 * len(texts) <= len(cells) and texts[0][0].islower()
-        rows[-1:] = [_stacked([rows[-1], cells])] if rows and goes_on else [*rows[-1:], cells]
-    return rows
-
-
-def _titled(rows: list[list[str]]) -> str:
-    """Markdown of the rows; one that is one cell alone is the title of a table with the rows below it."""
-    parts: list[str] = []
-    table: list[list[str]] = []
-    header: list[str] = []
-    for row in [*rows, []]:
-        alone = len([cell for cell in row if cell]) == 1 and row[0] and len(row[0]) > 3
-        if not row or alone:
-            if len(table) > 1:
-                parts.append(markdown_table(table).strip())
-            parts += [row[0]] if alone else []
-            table = []
-        elif not table and header and row != header:
-            table = [header, row]
-        else:
-            table.append(row)
-            header = header or row
-    return "\n\n".join(part for part in parts if part)

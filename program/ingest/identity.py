@@ -22,6 +22,8 @@ from program.retrieval.index import Document
 RULES = "3"
 #: Seconds since its last change after which a file is at rest (the coarsest clock of a file system ticks every 2).
 AT_REST = 3.0
+#: Extensions of files whose pictures are read by OCR.
+RECOGNISED = (".pdf", ".png", ".jpg", ".jpeg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,12 @@ class Known:
 
 def as_recorded(path: Path, document: Document) -> bool:
     """Whether the file can be told, without opening it, to be what the document was made of. Raises OSError."""
-    return bool(document.stamp) and document.stamp == _stamp(path.stat(), path.name)
+    return bool(document.stamp) and document.stamp == stamp_of(path)
+
+
+def stamp_of(path: Path) -> str:
+    """What the file system says of a file. Raises OSError."""
+    return _stamp(path.stat(), path.name)
 
 
 def read_content(file: Path, limit: int) -> Content:
@@ -114,7 +121,7 @@ def _rules(suffix: str) -> str:
     from program.settings import settings_from
 
     kind = suffix.casefold()
-    if kind in (".pdf", ".png", ".jpg", ".jpeg"):
+    if kind in RECOGNISED:
         settings = settings_from()
         return f"{RULES}{kind}{'+' * settings.back_matter}{settings.ocr_languages}"
     return f"{RULES}{kind}"

@@ -22,7 +22,10 @@ MIB = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one file may take: its size in bytes, and the seconds and the bytes of memory that reading it needs."""
+    """What one file may take: its size in bytes, and the seconds and the bytes of memory that reading it needs.
+
+    seconds: for a scan, for each page that is read by OCR.
+    """
 
     size: int = 256 * MIB
     seconds: float = 120.0
@@ -30,7 +33,12 @@ class Limits:
 
 
 class IsolatedReader:
-    """Reads in a process of its own. For one thread at a time; `close` may be called from any."""
+    """Reads in a process of its own. For one thread at a time; `close` may be called from any.
+
+    doing: how far the file is that is being read, for people, where its reader tells.
+    """
+
+    doing = ""
 
     def __init__(self, work: Callable[[], Work], limits: Limits) -> None:
         """work: gives what the process is to call for each file; asked when one is started."""
@@ -63,28 +71,27 @@ class IsolatedReader:
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        expired = threading.Event()
+        deadline = _Deadline(self._limits.seconds, process.kill)
 
-        def stop() -> None:
-            expired.set()
-            process.kill()
+        def turn(page: int, pages: int) -> None:
+            deadline.renew()
+            self.doing = f"page {page} of {pages}"
 
-        timer = threading.Timer(self._limits.seconds, stop)
-        timer.start()
         try:
             process.stdin.write(json.dumps({"name": name, "password": password, "size": len(data)}).encode() + b"\n")
             process.stdin.write(data)
             process.stdin.flush()
-            return receive(process.stdout)  # type: ignore[arg-type]
+            return receive(process.stdout, turn)  # type: ignore[arg-type]
         except ReadError:
             raise
         except (EOFError, OSError, LookupError, TypeError, ValueError) as error:  # it died, or talks nonsense
             self._end()
             if self._closed:
                 raise Cancelled("Reading was stopped.") from None
-            raise self._reason(process.returncode, expired.is_set()) from error
+            raise self._reason(process.returncode, deadline.passed) from error
         finally:
-            timer.cancel()
+            deadline.cancel()
+            self.doing = ""
 
     def _start(self) -> subprocess.Popen[bytes]:
         # Not by multiprocessing, which would import the program's main module again in the new process.
@@ -136,3 +143,29 @@ class IsolatedReader:
         return CorruptFile(
             f"The file makes its reader crash (exit code {code}).", "Save it anew, or in another format."
         )
+
+
+class _Deadline:
+    """Calls `expire` after some seconds, unless it is renewed or cancelled before."""
+
+    def __init__(self, seconds: float, expire: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._expire = expire
+        self.passed = False
+        self._timer = self._started()
+
+    def renew(self) -> None:
+        self._timer.cancel()
+        self._timer = self._started()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _started(self) -> threading.Timer:
+        timer = threading.Timer(self._seconds, self._pass)
+        timer.start()
+        return timer
+
+    def _pass(self) -> None:
+        self.passed = True
+        self._expire()

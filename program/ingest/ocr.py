@@ -55,7 +55,9 @@ def advice() -> str:
     languages = settings_from().ocr_languages
     if languages == "none":
         return "OCR is switched off (RAG_OCR_LANGUAGES=none)."
-    packages = " ".join(f"tesseract-ocr-{name.replace('_', '-').lower()}" for name in languages.split("+"))
+    packages = " ".join(
+        ["tesseract-ocr", *(f"tesseract-ocr-{name.replace('_', '-').lower()}" for name in languages.split("+"))]
+    )
     return f"To have it read by OCR, install Tesseract with its files for {languages} (apt install {packages})."
 
 

@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterable
 
 #: Passages after which the rate is worth telling.
 ENOUGH = 32
+#: Bytes of a file for each of its passages, until a file of its kind has been read: plain text, and what is packed or
+#: holds fonts and pictures.
+BYTES = 700
+PACKED = dict.fromkeys((".pdf", ".docx", ".pptx", ".epub"), 10_000) | dict.fromkeys((".png", ".jpg", ".jpeg"), 100_000)
 
 
 class Pace:
-    """Files still to do are counted in passages by what files of their kind had for each byte.
+    """Files still to do are counted in passages by what files of their kind had, or usually have, for each byte.
 
     Each file is `opened` once, with its passages, which `encoded` then counts down; those without any are passed over.
     """
@@ -47,9 +51,10 @@ class Pace:
         if self._done < ENOUGH or spent <= 0:
             return ""
         rate = self._done / spent
-        overall = self._found.total() / max(self._read.total(), 1)
         ahead = sum(
-            size * (self._found[kind] / self._read[kind] if self._read[kind] else overall)
+            size * self._found[kind] / self._read[kind]
+            if self._read[kind]
+            else size / PACKED.get(kind.casefold(), BYTES)
             for kind, size in self._waiting.items()
         )
         speed = f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"

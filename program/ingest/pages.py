@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
-from unicodedata import bidirectional
 
-from program.ingest.bidi import has_right_to_left, logical_order, mirrored_back, mostly_right_to_left
-from program.ingest.documents import clean_text
+from program.ingest.bidi import mostly_right_to_left
 from program.ingest.grids import Grid, Word, find_grids
 from program.ingest.layout import Box, columns, reading_order
+from program.ingest.lines import Frame, Line, bounds_of, direction_of, read_line
 from program.ingest.mupdf import mupdf
-from program.ingest.prose import Row
+from program.ingest.paragraphs import Row
 
 #: Share of a page's height at its top and bottom where running headers and footers stand.
 MARGIN = 0.1
@@ -28,40 +27,6 @@ MARGIN = 0.1
 DIRECTION_SHARE = 0.1
 #: Fewest numbers, one under the other and one more each, that are a margin of line numbers.
 LINE_NUMBERS = 10
-
-_BOLD = 16  # flag of a span
-_PRINTED = 16 | 32  # flags of a span's characters: filled, stroked
-_CJK = re.compile(r"[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]")
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """How a page is turned: the direction its text runs in, and whether it is mirrored (text from right to left)."""
-
-    direction: tuple[int, int]
-    mirrored: bool = False
-
-    def turn(self, box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-        """The box in a frame where this text runs from left to right, lines from top to bottom."""
-        if self.direction == (1, 0) and not self.mirrored:
-            return box
-        x, y = self.direction if self.direction != (0, 0) else (1, 0)
-        us = [u * x + v * y for u in (box[0], box[2]) for v in (box[1], box[3])]
-        vs = [v * x - u * y for u in (box[0], box[2]) for v in (box[1], box[3])]
-        left, right = (-max(us), -min(us)) if self.mirrored else (min(us), max(us))
-        return left, min(vs), right, max(vs)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line as MuPDF gives it, in its frame; `printed` is false for the invisible text over a scan."""
-
-    text: str
-    words: tuple[Word, ...]
-    box: Box
-    size: float
-    bold: bool
-    printed: bool
 
 
 def page_rows(page: Any, number: int) -> list[Row]:
@@ -72,7 +37,7 @@ def page_rows(page: Any, number: int) -> list[Row]:
     blocks = [block["lines"] for block in page.get_text("rawdict", flags=flags)["blocks"] if "lines" in block]
     texts: dict[tuple[int, int], list[str]] = {}
     for line in (line for lines in blocks for line in lines):
-        texts.setdefault(_direction(line), []).extend(c["c"] for span in line["spans"] for c in span["chars"])
+        texts.setdefault(direction_of(line), []).extend(c["c"] for span in line["spans"] for c in span["chars"])
     everything = sum(map(len, texts.values()))
     rows: list[Row] = []
     for direction, characters in sorted(texts.items(), key=lambda item: -len(item[1])):
@@ -83,8 +48,8 @@ def page_rows(page: Any, number: int) -> list[Row]:
 
 
 def _rows_in_frame(page: Any, raw_blocks: list[Any], frame: Frame, number: int, first_block: int) -> list[Row]:
-    raw = [[line for line in lines if _direction(line) == frame.direction] for lines in raw_blocks]
-    blocks = [[line for line in (_line(line, frame) for line in lines) if line.text] for lines in raw]
+    raw = [[line for line in lines if direction_of(line) == frame.direction] for lines in raw_blocks]
+    blocks = [[line for line in (read_line(line, frame) for line in lines) if line.text] for lines in raw]
     if any(line["wmode"] for lines in raw for line in lines):
         blocks = [_joined_verticals([line for lines in blocks for line in lines])]
     blocks = _even_scans(_without_doubles(_without_line_numbers(blocks)))
@@ -95,7 +60,7 @@ def _rows_in_frame(page: Any, raw_blocks: list[Any], frame: Frame, number: int, 
         parts += [[outside[i] for i in part] for part in columns([line.box for line in outside]) if part]
     edge = frame.turn((0.0, 0.0, page.cropbox.width, page.cropbox.height))
     rows: list[Row] = []
-    boxes = [part.box if isinstance(part, Grid) else _bounds(part) for part in parts]
+    boxes = [part.box if isinstance(part, Grid) else bounds_of(part) for part in parts]
     for place, index in enumerate(reading_order(boxes)):
         part = parts[index]
         if isinstance(part, Grid):
@@ -106,7 +71,7 @@ def _rows_in_frame(page: Any, raw_blocks: list[Any], frame: Frame, number: int, 
 
 
 def _row(parts: list[Line], page: int, block: int, edge: tuple[float, float]) -> Row:
-    bounds = _bounds(parts)
+    bounds = bounds_of(parts)
     margin = MARGIN * (edge[1] - edge[0])
     return Row(
         text=" ".join(" ".join(part.text for part in parts).split()),
@@ -132,7 +97,7 @@ def _baselines(lines: list[Line]) -> Iterator[list[Line]]:
     """Lines that follow each other on one baseline: a section's number and name, a table's row, parts of a formula."""
     row: list[Line] = []
     for line in lines:
-        if row and not _on_one_baseline(_bounds(row), line.box):
+        if row and not _on_one_baseline(bounds_of(row), line.box):
             yield row
             row = []
         row.append(line)
@@ -145,69 +110,6 @@ def _on_one_baseline(first: Box, second: Box) -> bool:
     return shared >= 0.5 * min(first.y1 - first.y0, second.y1 - second.y0)
 
 
-def _line(line: Any, frame: Frame) -> Line:
-    spans = [span for span in line["spans"] if any(not c["c"].isspace() for c in span["chars"])]
-    characters = [(c["c"], frame.turn(c["bbox"])) for span in line["spans"] for c in span["chars"]]
-    if has_right_to_left("".join(character for character, _ in characters)):
-        characters = _in_reading_order(characters, frame)
-    words = tuple(_words(characters))
-    text = " ".join(word.text for word in words)
-    if not spans or not text:
-        return Line("", (), Box(0, 0, 0, 0, 0), 0.0, False, True)
-    size = max(float(max(spans, key=lambda span: len(span["chars"]))["size"]), 0.1)  # damaged files have 0
-    bold = all(span["flags"] & _BOLD or "bold" in span["font"].casefold() for span in spans)
-    printed = any(span["char_flags"] & _PRINTED or span["alpha"] for span in spans)
-    _, y0, _, y1 = frame.turn(line["bbox"])
-    x0, x1 = min(word.box.x0 for word in words), max(word.box.x1 for word in words)
-    length = len(text) + len(_CJK.findall(text))  # an ideograph says as much as two letters
-    return Line(text, words, Box(x0, y0, x1, y1, length), size, bold, printed)
-
-
-def _words(characters: Iterable[tuple[str, tuple[float, float, float, float]]]) -> Iterator[Word]:
-    letters: list[str] = []
-    boxes: list[tuple[float, float, float, float]] = []
-
-    def word() -> Word:
-        wide = [box for box in boxes if not _narrow(box)] or boxes  # a mark may stand where it likes
-        x0, y0 = min(box[0] for box in wide), min(box[1] for box in wide)
-        x1, y1 = max(box[2] for box in wide), max(box[3] for box in wide)
-        return Word("".join(letters), Box(x0, y0, x1, y1, len(letters)))
-
-    for character, box in characters:
-        cleaned = character if character.isprintable() else clean_text(character)
-        if cleaned.isspace():
-            if letters:
-                yield word()
-            letters, boxes = [], []
-        else:
-            letters.append(cleaned)
-            boxes.append(box)
-    if letters:
-        yield word()
-
-
-def _narrow(box: tuple[float, float, float, float]) -> bool:
-    return box[2] - box[0] < 0.05
-
-
-def _in_reading_order(
-    characters: list[tuple[str, tuple[float, float, float, float]]], frame: Frame
-) -> list[tuple[str, tuple[float, float, float, float]]]:
-    """The characters of a line with right-to-left letters: MuPDF keeps such words whole but mixes up their order."""
-    glyphs: list[list[tuple[str, tuple[float, float, float, float]]]] = []
-    for character in characters:  # what has no width belongs to the glyph before it: marks, the rest of a ligature
-        if glyphs and _narrow(character[1]) and bidirectional(character[0]) not in ("L", "EN"):
-            glyphs[-1].append(character)
-        else:
-            glyphs.append([character])
-    glyphs.sort(key=lambda glyph: glyph[0][1][0] + glyph[0][1][2], reverse=frame.mirrored)
-    text = "".join(character for character, _ in characters)
-    order = logical_order([glyph[0][0] for glyph in glyphs], mostly_right_to_left(text))
-    ordered = [character for index in order for character in glyphs[index]]
-    turned = mirrored_back("".join(character for character, _ in ordered))
-    return [(new, box) for new, (_, box) in zip(turned, ordered, strict=True)]
-
-
 def _joined_verticals(lines: list[Line]) -> list[Line]:
     """Lines of vertical writing, of which MuPDF makes one line for each character, put together."""
     joined: list[Line] = []
@@ -218,7 +120,7 @@ def _joined_verticals(lines: list[Line]) -> list[Line]:
             and _on_one_baseline(before.box, line.box)
             and -0.5 * line.size < line.box.x0 - before.box.x1 < line.size
         ):
-            bounds = _bounds([before, line])
+            bounds = bounds_of([before, line])
             box = replace(bounds, prose=before.box.prose + line.box.prose)
             words = (Word(before.text + line.text, box),)
             joined[-1] = replace(before, text=before.text + line.text, words=words, box=box)
@@ -282,18 +184,3 @@ def _without_line_numbers(blocks: list[list[Line]]) -> list[list[Line]]:
     if step < 1 or times < 0.8 * (len(column) - 1) or not beside or any(box.x0 <= edge + 1 for box in beside):
         return blocks
     return [[line for line in lines if line not in column] for lines in blocks]
-
-
-def _direction(line: Any) -> tuple[int, int]:
-    return round(line["dir"][0]), round(line["dir"][1])
-
-
-def _bounds(lines: list[Line]) -> Box:
-    boxes = [line.box for line in lines]
-    return Box(
-        min(box.x0 for box in boxes),
-        min(box.y0 for box in boxes),
-        max(box.x1 for box in boxes),
-        max(box.y1 for box in boxes),
-        sum(box.prose for box in boxes) / len(boxes),
-    )

@@ -22,7 +22,9 @@ from program.ingest.documents import DocumentText, Section, clean_title, title_f
 from program.ingest.forms import form_values
 from program.ingest.mupdf import MUPDF_LOCK, mupdf
 from program.ingest.pages import page_rows
-from program.ingest.prose import Row, body_size, document_from_rows, names_section
+from program.ingest.paragraphs import Row, body_size, names_section
+from program.ingest.prose import document_from_rows
+from program.ingest.pulse import begins
 from program.settings import settings_from
 
 #: Fewer letters and digits than this in a file without OCR is a scan, or nothing.
@@ -113,6 +115,7 @@ def _recognise(document: Any, pages: list[list[Row]]) -> set[int]:
             mixed += poor or unknown or little
             if not (poor or unknown or little) or mixed > MOST_MIXED:
                 continue
+        begins(place + 1, len(pages))
         with ocr.recognised(ocr.page_picture(page)) as made:
             new = page_rows(made[0], place + 1)
         if poor:

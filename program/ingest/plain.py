@@ -11,7 +11,7 @@ from charset_normalizer import from_bytes
 from frontmatter.default_handlers import YAMLHandler
 
 from program.errors import CorruptFile, NoText
-from program.ingest.documents import DocumentText, Section, clean_text, clean_title, kind_of, title_from_name
+from program.ingest.documents import DocumentText, Outline, Section, clean_text, clean_title, kind_of, title_from_name
 from program.ingest.tables import find_tables, repeat_headers
 
 #: Bytes that encoding detection looks at.
@@ -112,7 +112,8 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 def markdown_sections(text: str) -> tuple[str, list[Section]]:
     """The first top heading, which is the document's title, and the sections between headings."""
-    title, heading = "", ""
+    title, heading, kind = "", "", kind_of("")
+    outline = Outline()
     sections: list[Section] = []
     start = position = 0
     fenced = False
@@ -121,13 +122,15 @@ def markdown_sections(text: str) -> tuple[str, list[Section]]:
             fenced = not fenced
         found = None if fenced else _HEADING.match(line.rstrip("\n"))
         if found:
-            sections.append(Section(start, position, heading, kind_of(heading)))
-            heading = clean_title(found.group(2))
+            sections.append(Section(start, position, heading, kind))
+            own, level = clean_title(found.group(2)), len(found.group(1))
+            if not title and level == 1:
+                title, own = own, ""
+            kind = kind_of(own)
+            heading = outline.heading(level, own, after_text=bool(text[start:position].strip()))
             start = position + len(line)
-            if not title and len(found.group(1)) == 1:
-                title, heading = heading, ""
         position += len(line)
-    sections.append(Section(start, len(text), heading, kind_of(heading)))
+    sections.append(Section(start, len(text), heading, kind))
     return title, [section for section in sections if text[section.start : section.end].strip()]
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 
 from program.errors import CorruptFile, EncryptedFile, NoText, ReadError, TimedOut, TooLarge, UnsupportedFile
-from program.ingest.documents import Description
+from program.ingest.documents import Description, title_from_name
 from program.ingest.files import Found
-from program.ingest.identity import Content, Known, as_recorded, holds, path_text, read_content
+from program.ingest.identity import Content, Known, as_recorded, holds, path_text, read_content, stamp_of
 from program.ingest.isolated import IsolatedReader, Limits
 from program.ingest.readers import reader_for
+from program.ingest.unread import Unread
 from program.ingest.worker import read_passages
 from program.retrieval.encoders import Encoder
 from program.retrieval.index import Document
@@ -32,7 +33,6 @@ Status = Literal[
     "not downloaded",
 ]
 _STATUS: dict[type[ReadError], Status] = {
-    UnsupportedFile: "unsupported",
     EncryptedFile: "encrypted",
     CorruptFile: "corrupt",
     TooLarge: "too large",
@@ -82,6 +82,7 @@ class Planner:
     def __init__(
         self,
         known: Known,
+        unread: Unread,
         encoder: Callable[[], Encoder],
         password: str | None,
         limits: Limits,
@@ -91,6 +92,7 @@ class Planner:
         """encoder: asked when there is a file to read. places: where the documents' files are, by name; None for where
         they were read. described: what is known of files, by name."""
         self._known = known
+        self._unread = unread
         self._password = password
         self._limits = limits
         self._places = places
@@ -103,12 +105,21 @@ class Planner:
         """Stop reading; may be called from another thread than the one that plans."""
         self._reader.close()
 
+    @property
+    def doing(self) -> str:
+        """How far the file is that is being read: `page 12 of 300`, or nothing."""
+        return self._reader.doing
+
     def work(self, file: Found) -> int:
         """Bytes that are to be read of a file, as far as that can be told without opening it."""
         known = self._known.get(file.name)
         try:
             reader_for(file.name)
-            settled = file.problem or (known and as_recorded(file.real, known))
+            settled = (
+                file.problem
+                or (known and as_recorded(file.real, known))
+                or self._unread.reason(stamp_of(file.real), file.name)
+            )
             return 0 if settled else file.real.stat().st_size
         except (ReadError, OSError):
             return 0
@@ -124,8 +135,12 @@ class Planner:
             reader_for(file.name)  # before all of a large file of another kind is read
             if known and as_recorded(file.real, known):
                 return Step(report("unchanged", held))
+            if reason := self._unread.reason(stamp_of(file.real), file.name):
+                raise reason
             content = read_content(file.real, self._limits.size)
             return self._settled(file, content, known) or self._read(file, content)
+        except UnsupportedFile as error:
+            return Step(report("unsupported", held, str(error.args[0])))  # not with all that is, in a hundred lines
         except ReadError as error:
             return Step(report(_STATUS.get(type(error), "corrupt"), held, str(error)))
         except OSError as error:
@@ -141,6 +156,8 @@ class Planner:
             self._known.remove(file.name)
             message = f"The library has this content as {twin.name}."
             return Step(report(document=twin.name, message=message), gone=known.name if known else "")
+        if anew := self._renamed(file, content, twin):
+            return anew
         document = replace(twin, name=file.name, path=path_text(file.real), stamp=content.stamp)
         if document == twin:
             return Step(report(document=twin.name))
@@ -149,9 +166,27 @@ class Planner:
         message = f"It was {twin.name} before." if twin.name != file.name else ""
         return Step(report(document=file.name, message=message), document, old=twin.name)
 
+    def _renamed(self, file: Found, content: Content, twin: Document) -> Step | None:
+        """A document whose title was its file's name, read anew under the new name; None if it keeps its title."""
+        old, new = (title_from_name(PurePath(name).stem) for name in (twin.name, file.name))
+        if twin.title != old or old == new:
+            return None
+        try:
+            step = self._read(file, content)
+        except ReadError:  # it needs a password, say, and none is given this time
+            return None
+        self._known.remove(twin.name)
+        return replace(step, gone=twin.name, report=replace(step.report, message=f"It was {twin.name} before."))
+
     def _read(self, file: Found, content: Content) -> Step:
         """Raises ReadError."""
-        found = self._reader.read(content.data, file.name, self._password)
+        try:
+            if reason := self._unread.reason(content.sha256, file.name):
+                raise reason
+            found = self._reader.read(content.data, file.name, self._password)
+        except ReadError as error:
+            self._unread.add(file.name, content, error)
+            raise
         document = Document(
             name=file.name,
             title=found.title,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import PurePath
 
-from program.errors import CorruptFile, ReadError, UnsupportedFile, cause_of
+from program.errors import CorruptFile, NoText, ReadError, UnsupportedFile, cause_of
 from program.ingest.documents import DocumentText
 
 #: (bytes, name without extension, password) to text. Raises ReadError.
@@ -59,6 +59,8 @@ def reader_for(name: str) -> Reader:
 def read_document(data: bytes, name: str, password: str | None = None) -> DocumentText:
     """The text of a file, read as its name says. Raises ReadError, and nothing else but MemoryError."""
     reader = reader_for(name)
+    if not data:
+        raise NoText("The file is empty.", "It may not have been copied or downloaded whole.")
     try:
         return reader(data, PurePath(name).stem, password)
     except (ReadError, MemoryError):

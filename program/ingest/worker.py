@@ -1,7 +1,8 @@
 """What runs in the process that reads files (`isolated.py` starts it): bytes in, chunks out.
 
 Each job is a line of JSON (`name`, `password`, `size`) and `size` bytes. Each answer is a line of JSON, an error or
-what the file is and how many chunks it has, and then one line for each chunk. Nothing that comes back is unpickled.
+what the file is and how many chunks it has, and then one line for each chunk; lines before it tell which page is being
+read, where that takes long. Nothing that comes back is unpickled.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO
 
 from program.errors import CorruptFile, NoText, ReadError, TooLarge
 from program.ingest.documents import Description
+from program.ingest.pulse import listen
 from program.types import Chunk
 
 #: Most characters of a document's text: some 150,000 chunks.
@@ -76,6 +78,13 @@ def serve() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
+
+    def told(page: int, pages: int) -> None:
+        _alarm(int(seconds) + GRACE)
+        answers.write(_json({"page": page, "pages": pages}) + b"\n")
+        answers.flush()
+
+    listen(told)
     while line := jobs.readline():
         job = json.loads(line)
         data = jobs.read(job["size"])
@@ -88,9 +97,13 @@ def serve() -> None:
         _alarm(0)
 
 
-def receive(answers: BinaryIO) -> Passages:
-    """The next answer. Raises the ReadError that was sent, EOFError when the process has ended."""
-    head = json.loads(_line(answers))
+def receive(answers: BinaryIO, on_page: Callable[[int, int], None]) -> Passages:
+    """The next answer. on_page: called with each page that is told, and the number of pages.
+
+    Raises the ReadError that was sent, EOFError when the process has ended.
+    """
+    while "page" in (head := json.loads(_line(answers))):
+        on_page(int(head["page"]), int(head["pages"]))
     if "error" in head:
         kind = {kind.__name__: kind for kind in ReadError.__subclasses__()}.get(head["error"], CorruptFile)
         raise kind(head["message"], head["hint"])
