@@ -132,7 +132,7 @@ def test_a_process_killed_before_it_took_the_old_chunks_out(address: Address, mo
         assert len(index) == 300
 
 
-def test_the_same_write_after_a_crash_goes_on_where_it_was(address: Address):
+def test_the_same_write_after_a_crash_leaves_nothing_of_the_first(address: Address):
     with closing(opened(address)) as index:
         put(index, "other", ["nothing"])
         die(address, "writing")

@@ -193,7 +193,7 @@ def remove(address: Address) -> None:
 
 
 def _nodes(address: Address) -> Nodes:
-    return Nodes(address, lambda client: census(client, library(client, address)))
+    return Nodes(address, lambda client: census(library(client, address)))
 
 
 def _by_dense(hit: Hit) -> tuple[float, str]:

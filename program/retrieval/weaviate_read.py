@@ -26,7 +26,7 @@ from program.retrieval.weaviate_schema import (
 from program.types import Chunk
 
 if TYPE_CHECKING:
-    from weaviate import WeaviateClient
+    pass
 
 #: Ids in one request, documents in one page, positions in one page of a document's chunks.
 IDS, PAGE, POSITIONS = 500, 1000, 1000
@@ -170,12 +170,22 @@ class Reader:
 _CANDIDATE: dict[str, Any] = {"include_vector": True, "return_properties": CHUNK_PROPERTIES}
 
 
-def census(client: WeaviateClient, rows: Library) -> tuple[int, ...]:
-    """The last write a node knows of, and what it has: one that was away is behind in some of them."""
-    if not client.collections.exists(rows.chunks.name):
-        return ()
-    counts = (handle.aggregate.over_all(total_count=True).total_count for handle in (rows.documents, rows.chunks))
-    return stamp_of(rows), *(count or 0 for count in counts)
+def census(rows: Library) -> tuple[int, ...]:
+    """The last write a node knows of, and what it has: one that was away is behind in some of them. What it has is
+    counted and added up: while it catches up, the count may be right before the contents are."""
+    from weaviate.classes.query import Metrics
+    from weaviate.exceptions import WeaviateQueryError
+
+    try:
+        found = [stamp_of(rows)]
+    except WeaviateQueryError as error:
+        if "could not find class" in str(error):  # without asking the cluster's leader, who may just have died
+            return ()
+        raise
+    for handle in (rows.documents, rows.chunks, rows.tokens):
+        total = handle.aggregate.over_all(total_count=True, return_metrics=Metrics("mark").integer(sum_=True))
+        found += [total.total_count or 0, int(getattr(total.properties.get("mark"), "sum_", 0) or 0)]
+    return tuple(found)
 
 
 def stamp_of(rows: Library) -> int:
