@@ -274,6 +274,8 @@ def _silent(endpoint: Endpoint) -> LibraryUnavailable:
             "Set RAG_WEAVIATE_GRPC to that port (50051 by default), and open it to this machine.",
         )
     what = "does not answer in time" if http else "cannot be reached"
+    if endpoint.secure:
+        what += ", or shows a certificate that is not trusted (SSL_CERT_FILE names a file of those to trust)"
     return LibraryUnavailable(
         f"Weaviate at {endpoint} (gRPC {endpoint.grpc_host}:{endpoint.grpc_port}) {what}.",
         "Start it, or correct RAG_WEAVIATE_URL and RAG_WEAVIATE_GRPC; unset RAG_WEAVIATE_URL to do without.",
