@@ -64,7 +64,7 @@ def write(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> float:
     for begin in range(0, len(chunks), DOCUMENT):
         part = chunks[begin : begin + DOCUMENT]
         name = part[0].document
-        index.replace(Document(name, "", name), part, vectors[begin : begin + DOCUMENT], [tokens] * len(part))
+        index.replace(Document(name, "", name), part, vectors[begin : begin + len(part)], [tokens] * len(part))
     return time.perf_counter() - begun
 
 
