@@ -22,6 +22,7 @@ from program.retrieval.weaviate_nodes import Address
 from program.settings import Settings
 from program.types import Chunk
 from tests.fakes import HashEncoder
+from tests.tls_proxy import certificate, tls_proxy
 from tests.weaviate_server import Server, free_ports, running
 
 ENCODER = HashEncoder()
@@ -132,7 +133,7 @@ def test_a_process_killed_before_it_took_the_old_chunks_out(address: Address, mo
         assert len(index) == 300
 
 
-def test_the_same_write_after_a_crash_goes_on_where_it_was(address: Address):
+def test_the_same_write_after_a_crash_leaves_nothing_of_the_first(address: Address):
     with closing(opened(address)) as index:
         put(index, "other", ["nothing"])
         die(address, "writing")
@@ -237,6 +238,7 @@ def test_a_key_opens_a_server_that_wants_one(guarded: Server):
 
 def test_an_index_outlives_its_server_s_restart(guarded: Server):
     with closing(opened(fresh(guarded.settings(weaviate_key="secret")))) as index:
+        put(index, "fleet", texts("fleet", 50))
         put(index, "ship", ["a zeppelin"])
         guarded.kill()
         with pytest.raises(LibraryUnavailable, match="cannot be reached"):
@@ -245,9 +247,26 @@ def test_an_index_outlives_its_server_s_restart(guarded: Server):
             put(index, "boat", ["a boat"])
         guarded.start()
         guarded.wait()
-        assert found(index, "zeppelin") == {"a zeppelin"}
+        for alpha in (0.0, 1.0):  # the log of the vectors is Weaviate's weaker one
+            assert found(index, "zeppelin", alpha=alpha) == {"a zeppelin", *texts("fleet", 50)}
         put(index, "boat", ["a boat"])
-        assert [document.name for document in index.documents()] == ["boat", "ship"]
+        assert [document.name for document in index.documents()] == ["boat", "fleet", "ship"]
+
+
+def test_tls_is_spoken_on_both_ports_with_a_certificate_of_one_s_own(
+    guarded: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = certificate(tmp_path)
+    with tls_proxy(guarded.ports["HTTP_PORT"], file) as http, tls_proxy(guarded.ports["GRPC_PORT"], file) as grpc:
+        more = {"weaviate_url": f"https://127.0.0.1:{http}", "weaviate_grpc": str(grpc), "weaviate_key": "secret"}
+        address = fresh(guarded.settings(**more))
+        with pytest.raises(LibraryUnavailable, match="SSL_CERT_FILE"):
+            opened(address)
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        with closing(opened(fresh(guarded.settings(**more)))) as index:
+            put(index, "ship", ["a zeppelin"])
+            assert found(index, "zeppelin", alpha=0.5) == {"a zeppelin"}
+            assert index.location.endswith(f"https://127.0.0.1:{http}")
 
 
 # What is in a library, and whose it is

@@ -9,7 +9,7 @@ So the two legs are two queries side by side, the lexical one deeper than the le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,10 +21,10 @@ from program.errors import LibraryError, LibraryMissing
 from program.retrieval import bm25
 from program.retrieval.analysis import query_terms
 from program.retrieval.encoders import Encoder
-from program.retrieval.fusion import fuse
+from program.retrieval.fusion import fuse_legs
 from program.retrieval.index import LEG_DEPTH, Document, Filters
 from program.retrieval.weaviate_nodes import SCHEMA, Address, Nodes
-from program.retrieval.weaviate_read import IDS, Candidate, Reader, Statistics, census
+from program.retrieval.weaviate_read import IDS, Reader, Statistics, Words, best_first, census, cosines
 from program.retrieval.weaviate_schema import check, drop, library, make, moved, require
 from program.retrieval.weaviate_write import Part, Writer
 from program.types import Chunk, Fusion, Hit
@@ -107,16 +107,26 @@ class WeaviateIndex:
     ) -> list[Hit]:
         reader, depth, wanted = self._reader, max(k, LEG_DEPTH), query_terms(text)
         dense = reader.threads.submit(reader.near, vector, depth, filters) if alpha > 0 else None
-        lexical = reader.with_words(wanted, depth * DEEPER, filters, title_weight) if alpha < 1 else {}
-        near = dense.result() if dense is not None else {}
-        known, found = reader.statistics(), near | lexical
-        held = set().union(*(candidate.title + candidate.text for candidate in found.values()))
-        weights = self._weights(known, [term for term in wanted if term in held])  # the others weigh nothing
-        hits = _scored(list(found.values()), vector, weights, known.extent, title_weight)
-        # Each leg of its own candidates, so that it is the same leg whatever alpha is.
-        dense_leg = [hit for hit in sorted(hits, key=_by_dense) if hit.chunk.id in near]
-        lexical_leg = [hit for hit in sorted(hits, key=_by_lexical) if hit.chunk.id in lexical and hit.lexical > 0]
-        return fuse(dense_leg[:depth], lexical_leg[:depth], alpha=alpha, fusion=fusion, k=k)
+        worded = reader.with_words(wanted, depth * DEEPER, filters, title_weight) if alpha < 1 else {}
+        known = reader.statistics()
+
+        def lexical(found: Mapping[str, Words]) -> dict[str, float]:
+            held = set().union(*(title + text for title, text in found.values()))
+            weights = self._weights(known, [term for term in wanted if term in held])  # the others weigh nothing
+            return {id: bm25.score(weights, *words, known.extent, title_weight) for id, words in found.items()}
+
+        lexical_leg = sorted(((id, score) for id, score in lexical(worded).items() if score > 0), key=best_first)[
+            :depth
+        ]
+        fused = fuse_legs(dense.result() if dense else (), lexical_leg, alpha=alpha, fusion=fusion, k=k)
+        whole = reader.whole([one.id for one in fused])
+        near = dict(zip(whole, cosines([item.vector for item in whole.values()], vector), strict=True))
+        scores = lexical({id: item.words for id, item in whole.items()})
+        return [
+            Hit(whole[one.id].chunk, near[one.id], scores[one.id], one.dense_rank, one.lexical_rank, one.score)
+            for one in fused
+            if one.id in whole  # it may have been deleted in the meantime
+        ]
 
     def replace(
         self,
@@ -193,30 +203,4 @@ def remove(address: Address) -> None:
 
 
 def _nodes(address: Address) -> Nodes:
-    return Nodes(address, lambda client: census(client, library(client, address)))
-
-
-def _by_dense(hit: Hit) -> tuple[float, str]:
-    return -hit.dense, hit.chunk.id
-
-
-def _by_lexical(hit: Hit) -> tuple[float, str]:
-    return -hit.lexical, hit.chunk.id
-
-
-def _scored(
-    candidates: Sequence[Candidate],
-    vector: NDArray[np.float32],
-    weights: dict[str, float],
-    extent: bm25.Extent,
-    title_weight: float,
-) -> list[Hit]:
-    if not candidates:
-        return []
-    # In double precision, so that equal vectors have equal cosines and ties break by id.
-    matrix = np.array([candidate.vector for candidate in candidates], np.float64)
-    dense = (matrix @ vector.astype(np.float64)).astype(np.float32)
-    return [
-        Hit(c.chunk, float(cosine), bm25.score(weights, c.title, c.text, extent, title_weight))
-        for c, cosine in zip(candidates, dense, strict=True)
-    ]
+    return Nodes(address, lambda client: census(library(client, address)))

@@ -12,6 +12,7 @@ import os
 import queue
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ T = TypeVar("T")
 
 #: Seconds a query, a write, a change of the schema may take.
 QUERY, WRITE, SCHEMA = 5.0, 60.0, 30.0
+#: How often all nodes of a cluster are tried: just after one died, the others are busy electing a leader.
+ROUNDS = 4
 #: Seconds of silence after which it is worth asking whether anybody is there.
 SILENCE = 1.0
 GRPC_PORT = 50051
@@ -95,39 +98,49 @@ class Nodes:
     def __init__(self, address: Address, census: Census) -> None:
         self.address = address
         self._census = census
-        self._lock = threading.RLock()
+        self._choosing = threading.Lock()
+        self._lock = threading.Lock()  # held for a moment only
+        self._connecting = {endpoint: threading.Lock() for endpoint in address.endpoints}
         self._clients: dict[Endpoint, WeaviateClient] = {}
+        self._closed = False
         self._current: Endpoint | None = None
 
-    def run(self, work: Callable[[WeaviateClient], T], seconds: float | None = None) -> T:
-        """What `work` gives on a node that answers in `seconds`; it may run on more than one, and part of it twice.
+    def run(self, work: Callable[[WeaviateClient], T], seconds: float | None = None, *, once: bool = False) -> T:
+        """What `work` gives on a node that answers in `seconds`; it may run on more than one, and part of it twice,
+        unless it is to run `once`.
 
         Raises LibraryUnavailable when none answers, LibraryError when the server refuses.
         """
-        tried: dict[Endpoint, LibraryError] = {}
-        while (endpoint := self._choose(tried)) is not None:
-            try:
-                return self._ask(endpoint, work, seconds or QUERY)
-            except LibraryError as error:
-                tried[endpoint] = error
-                self._leave(endpoint)
-        # What a node that answers says is worth more than that another one is silent.
-        raise next((e for e in tried.values() if not isinstance(e, LibraryUnavailable)), next(iter(tried.values())))
+        rounds = ROUNDS if len(self.address.endpoints) > 1 and not once else 1
+        for rounds_left in reversed(range(rounds)):
+            tried: dict[Endpoint, LibraryError] = {}
+            while (endpoint := self._choose(tried)) is not None:
+                try:
+                    return self._ask(endpoint, work, seconds or QUERY)
+                except LibraryError as error:
+                    tried[endpoint] = error
+                    self._leave(endpoint, connected=not isinstance(error, LibraryUnavailable))
+                    if once:
+                        raise
+            # What a node that answers says is worth more than that another one is silent.
+            worst = sorted(tried.values(), key=lambda error: isinstance(error, LibraryUnavailable))[0]
+            if not rounds_left or not isinstance(worst, LibraryUnavailable):
+                raise worst
+            time.sleep(SILENCE)
+        raise AssertionError("unreachable")
 
     def version(self) -> str:
         """The server's version, as "1.39.0"."""
         return str(self.run(lambda client: client.get_meta())["version"])
 
     def close(self) -> None:
-        with self._lock:
-            clients = list(self._clients.values())
-            self._clients.clear()
-        for client in clients:
-            client.close()
+        self._closed = True
+        for endpoint in self.address.endpoints:
+            self._leave(endpoint)
 
     def _choose(self, tried: dict[Endpoint, LibraryError]) -> Endpoint | None:
         """The node in use; after it failed, another one, in step with all that answer before any other."""
-        with self._lock:
+        with self._choosing:
             rest = [endpoint for endpoint in self.address.endpoints if endpoint not in tried]
             if self._current in rest or not rest:
                 return self._current if rest else None
@@ -152,10 +165,11 @@ class Nodes:
             log.warning("not in step with the cluster, and left alone for now: %s", ", ".join(map(str, behind)))
         return sorted(found, key=lambda endpoint: found[endpoint] != best)
 
-    def _leave(self, endpoint: Endpoint) -> None:
-        """Connect anew the next time: a channel that failed waits longer and longer before it tries again."""
+    def _leave(self, endpoint: Endpoint, *, connected: bool = False) -> None:
+        """Choose again the next time; and connect anew, unless it stays `connected`: a channel that failed waits longer
+        and longer before it tries again."""
         with self._lock:
-            client = self._clients.pop(endpoint, None)
+            client = None if connected else self._clients.pop(endpoint, None)
             if self._current == endpoint:
                 self._current = None
         if client is not None:
@@ -187,13 +201,14 @@ class Nodes:
         return result  # type: ignore[return-value]
 
     def _client(self, endpoint: Endpoint) -> WeaviateClient:
-        with self._lock:
-            known = self._clients.get(endpoint)
-        if known is not None:
-            return known
-        client = connect(endpoint, self.address)
-        with self._lock:
-            return self._clients.setdefault(endpoint, client)
+        with self._connecting[endpoint]:
+            if endpoint not in self._clients:
+                client = connect(endpoint, self.address)
+                with self._lock:
+                    self._clients[endpoint] = client
+                if self._closed:  # while this thread, whose answer nobody waits for any more, was connecting
+                    self._leave(endpoint)
+            return self._clients[endpoint]
 
 
 def connect(endpoint: Endpoint, address: Address) -> WeaviateClient:
@@ -259,6 +274,8 @@ def _silent(endpoint: Endpoint) -> LibraryUnavailable:
             "Set RAG_WEAVIATE_GRPC to that port (50051 by default), and open it to this machine.",
         )
     what = "does not answer in time" if http else "cannot be reached"
+    if endpoint.secure:
+        what += ", or shows a certificate that is not trusted (SSL_CERT_FILE names a file of those to trust)"
     return LibraryUnavailable(
         f"Weaviate at {endpoint} (gRPC {endpoint.grpc_host}:{endpoint.grpc_port}) {what}.",
         "Start it, or correct RAG_WEAVIATE_URL and RAG_WEAVIATE_GRPC; unset RAG_WEAVIATE_URL to do without.",

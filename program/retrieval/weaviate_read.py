@@ -1,11 +1,11 @@
-"""Reading from a Weaviate library: candidates for the two legs, what the lexical score needs to know, and by name."""
+"""Reading from a Weaviate library: the two legs, what the lexical score needs to know, and by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,10 @@ from program.retrieval.weaviate_schema import (
     to_row,
     to_tokens,
 )
-from program.types import Chunk
+from program.types import Chunk, ChunkKind
 
 if TYPE_CHECKING:
-    from weaviate import WeaviateClient
+    pass
 
 #: Ids in one request, documents in one page, positions in one page of a document's chunks.
 IDS, PAGE, POSITIONS = 500, 1000, 1000
@@ -34,6 +34,9 @@ IDS, PAGE, POSITIONS = 500, 1000, 1000
 END = 10**7
 #: Requests under way at once for one search.
 AT_ONCE = 8
+
+#: The terms of a chunk's title, and of its text.
+Words = tuple[list[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +50,12 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A chunk that a leg found, with its vector, and the terms of its title and its text."""
+class Whole:
+    """A chunk with its vector, and the terms of its title and its text."""
 
     chunk: Chunk
     vector: NDArray[np.float32]
-    title: list[str]
-    text: list[str]
+    words: Words
 
 
 class Reader:
@@ -68,20 +70,45 @@ class Reader:
     def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
 
-    def near(self, vector: NDArray[np.float32], limit: int, filters: Filters | None) -> dict[str, Candidate]:
-        """The chunks of highest cosine, by id."""
-        more: dict[str, Any] = {"limit": limit, "filters": _filter(filters), **_CANDIDATE}
-        return _candidates(self._read(lambda rows: rows.chunks.query.near_vector(vector.tolist(), **more)))
+    def near(self, vector: NDArray[np.float32], limit: int, filters: Filters | None) -> list[tuple[str, float]]:
+        """Ids and cosines of the chunks of highest cosine, best first, ties by id."""
+        more: dict[str, Any] = {
+            "limit": limit,
+            "filters": _filter(filters or Filters()),
+            "include_vector": True,
+            "return_properties": ["chunk"],
+        }
+        found = self._read(lambda rows: rows.chunks.query.near_vector(vector.tolist(), **more)).objects
+        ids, vectors = [item.properties["chunk"] for item in found], [_vector(item) for item in found]
+        return sorted(dict(zip(ids, cosines(vectors, vector), strict=True)).items(), key=best_first)
 
     def with_words(
         self, terms: Sequence[str], limit: int, filters: Filters | None, title_weight: float
-    ) -> dict[str, Candidate]:
-        """Chunks that have any of the terms, those of highest BM25 by Weaviate's reckoning, by id."""
+    ) -> dict[str, Words]:
+        """Chunks that have any of the terms, those of highest BM25 by Weaviate's reckoning: id to their terms."""
         if not terms:
             return {}
-        properties = ["text_terms", f"title_terms^{title_weight:.6f}"] if title_weight > 0 else ["text_terms"]
-        more: dict[str, Any] = {"query_properties": properties, "limit": limit, "filters": _filter(filters)}
-        return _candidates(self._read(lambda rows: rows.chunks.query.bm25(" ".join(terms), **more, **_CANDIDATE)))
+        more: dict[str, Any] = {
+            "query_properties": ["text_terms", f"title_terms^{title_weight:.6f}"]
+            if title_weight > 0
+            else ["text_terms"],
+            "limit": limit,
+            "filters": _filter(filters or Filters()),
+            "return_properties": ["chunk", "title_terms", "text_terms"],
+        }
+        found = self._read(lambda rows: rows.chunks.query.bm25(" ".join(terms), **more)).objects
+        return {item.properties["chunk"]: _words(item) for item in found}
+
+    def whole(self, ids: Sequence[str]) -> dict[str, Whole]:
+        """All that a search tells of some chunks; unknown ids are left out."""
+        more: dict[str, Any] = {"return_properties": CHUNK_PROPERTIES, "include_vector": True}
+        found: dict[str, Whole] = {}
+        for which in _by_ids(ids):
+            page = self._page("chunks", which, 2 * IDS, more)
+            found |= {
+                item.properties["chunk"]: Whole(to_chunk(item.properties), _vector(item), _words(item)) for item in page
+            }
+        return found
 
     def statistics(self) -> Statistics:
         """As of the last write that has come to the node."""
@@ -134,31 +161,25 @@ class Reader:
                 break
             place = Filter.by_property("position")
             page = of_it & place.greater_or_equal(begin) & place.less_than(begin + POSITIONS)
-            found += [to_chunk(item) for item in self._fetch("chunks", page, 10 * POSITIONS, CHUNK_PROPERTIES)]
+            objects = self._page("chunks", page, 10 * POSITIONS, {"return_properties": CHUNK_PROPERTIES})
+            found += [to_chunk(item.properties) for item in objects]
         return sorted(found, key=lambda chunk: (chunk.position, chunk.id))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        found: dict[str, NDArray[np.float32]] = {}
-        for which in _by_ids(ids):
-            page = self._read(
-                lambda rows, which=which: rows.chunks.query.fetch_objects(  # type: ignore[misc]
-                    filters=which, limit=2 * IDS, return_properties=["chunk"], include_vector=True
-                )
-            )
-            found |= {item.properties["chunk"]: _vector(item) for item in page.objects}
-        return found
+        more: dict[str, Any] = {"return_properties": ["chunk"], "include_vector": True}
+        pages = (self._page("chunks", which, 2 * IDS, more) for which in _by_ids(ids))
+        return {item.properties["chunk"]: _vector(item) for page in pages for item in page}
 
     def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
-        found: dict[str, NDArray[np.int8]] = {}
-        for which in _by_ids(ids):
-            for item in self._fetch("tokens", which, 2 * IDS, ["chunk", "tokens"]):
-                found[item["chunk"]] = to_tokens(item, self._dimensions)
-        return found
+        more: dict[str, Any] = {"return_properties": ["chunk", "tokens"]}
+        pages = (self._page("tokens", which, 2 * IDS, more) for which in _by_ids(ids))
+        return {
+            item.properties["chunk"]: to_tokens(item.properties, self._dimensions) for page in pages for item in page
+        }
 
-    def _fetch(self, name: str, which: Any, limit: int, properties: list[str]) -> list[Mapping[str, Any]]:
-        more: dict[str, Any] = {"filters": which, "limit": limit, "return_properties": properties}
-        found = self._read(lambda rows: getattr(rows, name).query.fetch_objects(**more))
-        return [item.properties for item in found.objects]
+    def _page(self, name: str, which: Any, limit: int, more: dict[str, Any]) -> list[Any]:
+        found = self._read(lambda rows: getattr(rows, name).query.fetch_objects(filters=which, limit=limit, **more))
+        return list(found.objects)
 
     def _after(self, last: Any) -> list[Any]:
         return list(self._read(lambda rows: rows.documents.query.fetch_objects(limit=PAGE, after=last)).objects)
@@ -167,15 +188,22 @@ class Reader:
         return self._nodes.run(lambda client: work(library(client, self._nodes.address)))
 
 
-_CANDIDATE: dict[str, Any] = {"include_vector": True, "return_properties": CHUNK_PROPERTIES}
+def census(rows: Library) -> tuple[int, ...]:
+    """The last write a node knows of, and what it has: one that was away is behind in some of them. What it has is
+    counted and added up: while it catches up, the count may be right before the contents are."""
+    from weaviate.classes.query import Metrics
+    from weaviate.exceptions import WeaviateQueryError
 
-
-def census(client: WeaviateClient, rows: Library) -> tuple[int, ...]:
-    """The last write a node knows of, and what it has: one that was away is behind in some of them."""
-    if not client.collections.exists(rows.chunks.name):
-        return ()
-    counts = (handle.aggregate.over_all(total_count=True).total_count for handle in (rows.documents, rows.chunks))
-    return stamp_of(rows), *(count or 0 for count in counts)
+    try:
+        found = [stamp_of(rows)]
+    except WeaviateQueryError as error:
+        if "could not find class" in str(error):  # without asking the cluster's leader, who may just have died
+            return ()
+        raise
+    for handle in (rows.documents, rows.chunks, rows.tokens):
+        total = handle.aggregate.over_all(total_count=True, return_metrics=Metrics("mark").integer(sum_=True))
+        found += [total.total_count or 0, int(getattr(total.properties.get("mark"), "sum_", 0) or 0)]
+    return tuple(found)
 
 
 def stamp_of(rows: Library) -> int:
@@ -192,15 +220,21 @@ def _extent(rows: Library) -> bm25.Extent:
     return bm25.Extent(*(int(getattr(sums.properties.get(name), "sum_", 0) or 0) for name in names))
 
 
-def _filter(filters: Filters | None) -> Any:
+def cosines(vectors: Sequence[NDArray[np.float32]], vector: NDArray[np.float32]) -> list[float]:
+    """Of unit vectors with a unit vector."""
+    # In double precision, so that equal vectors have equal cosines and ties break by id.
+    matrix = np.array(vectors, np.float64).reshape(-1, len(vector))
+    return [float(cosine) for cosine in (matrix @ vector.astype(np.float64)).astype(np.float32)]
+
+
+def _filter(filters: Filters) -> Any:
+    """One that all pass where there is none to apply: with a filter, Weaviate's search among vectors is exact as long
+    as no more than 40,000 pass; without, it walks its graph."""
     from weaviate.classes.query import Filter
 
-    parts = [
-        Filter.by_property(name).equal(value)
-        for name in Filters.__slots__
-        if filters is not None and (value := getattr(filters, name)) is not None
-    ]
-    return Filter.all_of(parts) if parts else None
+    wanted = {name: value for name in Filters.__slots__ if (value := getattr(filters, name)) is not None}
+    parts = [Filter.by_property(name).equal(value) for name, value in wanted.items()]
+    return Filter.all_of(parts or [Filter.by_property("kind").contains_any(list(get_args(ChunkKind)))])
 
 
 def _by_ids(ids: Sequence[str]) -> Iterator[Any]:
@@ -214,11 +248,10 @@ def _vector(item: Any) -> NDArray[np.float32]:
     return np.array(item.vector["default"], np.float32)
 
 
-def _candidates(found: Any) -> dict[str, Candidate]:
-    """By chunk id: while a document is written again, old and new chunks may have the same."""
-    candidates = {}
-    for item in found.objects:
-        title, text = ((item.properties.get(name) or "").split() for name in ("title_terms", "text_terms"))
-        chunk = to_chunk(item.properties)
-        candidates[chunk.id] = Candidate(chunk, _vector(item), title, text)
-    return candidates
+def _words(item: Any) -> Words:
+    title, text = ((item.properties.get(name) or "").split() for name in ("title_terms", "text_terms"))
+    return title, text
+
+
+def best_first(one: tuple[str, float]) -> tuple[float, str]:
+    return -one[1], one[0]

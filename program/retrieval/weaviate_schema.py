@@ -5,8 +5,7 @@ NAME            the chunks, with their vectors. Their terms, made by `analysis`,
 NAME_Tokens     the chunks' token vectors, apart, because a search reads whole objects and these are large.
 NAME_Documents  the documents, and the ledger, whose stamp changes with every write.
 
-Every writing of a document is a version with objects of its own, named by what is written: the same content twice is
-the same objects, and old and new ones never mix.
+Every writing of a document is a version with objects of its own, so that old and new ones never mix.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import base64
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,15 +62,18 @@ class Library:
     documents: Collection[Any, Any]
 
 
-def library(client: WeaviateClient, address: Address, *, careful: bool = False) -> Library:
-    """Handles; nothing is asked. careful: most replicas must agree on what is read or written, not one."""
+def library(client: WeaviateClient, address: Address, level: Literal["ONE", "QUORUM", "ALL"] = "ONE") -> Library:
+    """Handles; nothing is asked. level: how many replicas must agree on what is read or written."""
     from weaviate.classes.config import ConsistencyLevel
 
-    level = ConsistencyLevel.QUORUM if careful else ConsistencyLevel.ONE
     handles = []
     for name in _names(address):
         handle = client.collections.get(name)
-        handles.append((handle.with_tenant(address.tenant) if address.tenant else handle).with_consistency_level(level))
+        handles.append(
+            (handle.with_tenant(address.tenant) if address.tenant else handle).with_consistency_level(
+                ConsistencyLevel(level)
+            )
+        )
     return Library(*handles)
 
 
@@ -151,16 +153,14 @@ def drop(client: WeaviateClient, address: Address) -> None:
             client.collections.get(name).tenants.remove([address.tenant])
 
 
-def version_of(chunks: Sequence[Chunk]) -> str:
-    """The name of what is written."""
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(json.dumps(astuple(chunk)).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:32]
+def mark(*contents: str) -> int:
+    """A number drawn by what an object holds. Few enough that the server adds them up quickly: it goes through the
+    different ones."""
+    return int.from_bytes(hashlib.sha256("/".join(contents).encode("utf-8", "replace")).digest()[:8], "big") % 2**14
 
 
-def object_id(version: str, chunk: Chunk) -> uuid.UUID:
-    return uuid.uuid5(_SPACE, f"{version}/{chunk.id}")
+def object_id(version: str, attempt: int, chunk: Chunk) -> uuid.UUID:
+    return uuid.uuid5(_SPACE, f"{version}/{attempt}/{chunk.id}")
 
 
 def row_id(name: str) -> uuid.UUID:
@@ -173,7 +173,8 @@ LEDGER = uuid.uuid5(_SPACE, "ledger")
 def from_chunk(chunk: Chunk, version: str) -> dict[str, Any]:
     words = {"title_terms": " ".join(terms(chunk.title)), "text_terms": " ".join(terms(chunk.text))}
     values = zip(_CHUNK_FIELDS, astuple(chunk), strict=True)
-    return {name: value for name, value in values if value is not None} | words | {"version": version}
+    state = {"version": version, "mark": mark(version, chunk.id)}
+    return {name: value for name, value in values if value is not None} | words | state
 
 
 def to_chunk(properties: Mapping[str, Any]) -> Chunk:
@@ -184,7 +185,8 @@ def to_chunk(properties: Mapping[str, Any]) -> Chunk:
 def from_tokens(chunk: Chunk, version: str, tokens: NDArray[np.int8]) -> dict[str, Any]:
     # Text, not a blob, whose every byte the server would check against a pattern: eight times the time.
     packed = base64.b64encode(np.ascontiguousarray(tokens, np.int8).tobytes()).decode()
-    return {"chunk": chunk.id, "document": chunk.document, "version": version, "tokens": packed}
+    state = {"version": version, "mark": mark(version, chunk.id)}
+    return {"chunk": chunk.id, "document": chunk.document, "tokens": packed} | state
 
 
 def to_tokens(properties: Mapping[str, Any], dimensions: int) -> NDArray[np.int8]:
@@ -194,6 +196,7 @@ def to_tokens(properties: Mapping[str, Any], dimensions: int) -> NDArray[np.int8
 def from_row(row: Row) -> dict[str, Any]:
     values = asdict(row.document) | {f"sum_{name}": value for name, value in asdict(row.extent).items()}
     state = {"version": row.version, "leaving": row.leaving, "unsettled": bool(row.leaving), "kept": bool(row.version)}
+    state["mark"] = mark(json.dumps(values | state))
     return {name: value for name, value in values.items() if value is not None} | state
 
 
@@ -235,28 +238,31 @@ def _no_stop_words() -> Any:
 def _properties() -> list[Any]:
     from weaviate.classes.config import DataType, Property, Tokenization
 
-    numbers = {"page", "start", "end", "position", "year"}
+    numbers = {"page", "start", "end", "position", "year", "mark"}
     searched = {"title_terms", "text_terms"}
     names = {"chunk", "document", "kind", "field", "version"}
 
     def of(name: str) -> Any:
         if name in numbers:
-            return Property(name=name, data_type=DataType.INT, index_filterable=name in ("year", "position"))
+            return Property(name=name, data_type=DataType.INT, index_filterable=name in ("year", "position", "mark"))
         if name in searched:
             return Property(name=name, data_type=DataType.TEXT, tokenization=Tokenization.WHITESPACE)
         return _name(name) if name in names else _verbatim(name)
 
-    return [of(name) for name in (*CHUNK_PROPERTIES, "version")]
+    return [of(name) for name in (*CHUNK_PROPERTIES, "version", "mark")]
 
 
 def _token_properties() -> list[Any]:
-    return [_name("chunk"), _name("document"), _name("version"), _verbatim("tokens")]
+    from weaviate.classes.config import DataType, Property
+
+    mark = Property(name="mark", data_type=DataType.INT)
+    return [_name("chunk"), _name("document"), _name("version"), _verbatim("tokens"), mark]
 
 
 def _row_properties() -> list[Any]:
     from weaviate.classes.config import DataType, Property
 
-    numbers = ["year", "chunks", "characters", "stamped", *(f"sum_{column.name}" for column in fields(Extent))]
+    numbers = ["year", "chunks", "characters", "stamped", "mark", *(f"sum_{column.name}" for column in fields(Extent))]
     texts = [column.name for column in fields(Document) if column.name not in numbers]
     return [
         *(Property(name=name, data_type=DataType.INT) for name in numbers),

@@ -3,21 +3,26 @@
 A document's row says which version of its chunks counts. A write announces its version in the row, adds the new chunks,
 changes the row, which is one step, and then takes the old chunks out. Whatever ends it in between, the row names the
 version whose chunks have to go; the next write to the document, or opening the library a while later, sees to that.
+
+A node that is killed in the middle of a batch keeps objects whose vectors it never indexed, and replicas compare
+objects, not vectors: it would miss those passages for good. So all replicas must take a batch, and what did not reach
+all of them for certain is taken back and written anew as other objects, to those that are left.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from program.errors import LibraryError, NotAllWritten
+from program.errors import LibraryError, NotAllWritten, cause_of
 from program.retrieval.analysis import terms
 from program.retrieval.bm25 import Extent
 from program.retrieval.index import Document
@@ -33,13 +38,8 @@ from program.retrieval.weaviate_schema import (
     object_id,
     row_id,
     to_row,
-    version_of,
 )
 from program.types import Chunk
-
-if TYPE_CHECKING:
-    from weaviate import WeaviateClient
-    from weaviate.collections import Collection
 
 #: Chunks in one request: with token vectors some 7 MB.
 BATCH = 100
@@ -48,6 +48,11 @@ AGAIN = 3
 #: Seconds after which a write that never ended is taken for dead by whoever opens the library.
 LEASE = 3600.0
 
+#: Seconds for which a replica that did not take a write is not waited for.
+AWAY = 30.0
+
+Level = Literal["QUORUM", "ALL"]
+T = TypeVar("T")
 Part = tuple[Chunk, NDArray[np.float32], NDArray[np.int8]]
 
 
@@ -57,26 +62,26 @@ class Writer:
     def __init__(self, nodes: Nodes, dimensions: int) -> None:
         self._nodes = nodes
         self._width = (dimensions,)
+        self._whole_from = 0.0  # when all replicas are expected to take a write again
 
     def put(self, document: Document, chunks: Sequence[Chunk], parts: Iterable[Part]) -> None:
         """Put the document in the place of the one of its name. parts: the chunks again, with their vectors."""
         known = self.row(document.name) or Row(document)
-        version = version_of(chunks)
-        self._clear(known, version)
-        known = replace(known, leaving=version if version != known.version else "")
+        self._clear(known)
+        version = uuid.uuid4().hex
+        known = replace(known, leaving=version)
         self._save(known)
         try:
             for batch in _batches(parts, BATCH):
                 self._send(batch, version)
         except BaseException:
             with suppress(LibraryError):  # the row tells, if the server does not listen any more
-                self._clear(known, "")
+                self._clear(known)
             raise
         titles, texts = [terms(chunk.title) for chunk in chunks], [terms(chunk.text) for chunk in chunks]
-        old = known.version if known.version != version else ""
-        new = Row(replace(document, chunks=len(chunks)), version, old, Extent.of(titles, texts))
+        new = Row(replace(document, chunks=len(chunks)), version, known.version, Extent.of(titles, texts))
         self._save(new)
-        self._clear(new, version)
+        self._clear(new)
         self._stamp()
 
     def move(self, row: Row) -> None:
@@ -113,12 +118,12 @@ class Writer:
         for item in unsettled.objects:
             updated = item.metadata.last_update_time
             if updated is None or time.time() - updated.timestamp() >= LEASE:
-                self._clear(to_row(item.properties), "")
+                self._clear(to_row(item.properties))
                 self._stamp()
 
-    def _clear(self, row: Row, keep: str) -> None:
-        """Take out the version that is leaving, unless it is `keep` (about to be written), and say so in the row."""
-        if not row.leaving or row.leaving == keep:
+    def _clear(self, row: Row) -> None:
+        """Take out the version that is leaving, and say so in the row."""
+        if not row.leaving:
             return
         self._delete_chunks(row.document.name, row.leaving if row.version else None)
         if row.version:
@@ -133,81 +138,109 @@ class Writer:
         for _, vector, tokens in batch:
             if vector.shape != self._width or tokens.shape[1:] != self._width or not np.isfinite(vector).all():
                 raise ValueError(f"vectors {vector.shape} and {tokens.shape} of another width, or not finite")
-        ids = [object_id(version, chunk) for chunk, _, _ in batch]
         tokens_of = [
-            DataObject(properties=from_tokens(chunk, version, tokens), uuid=id)
-            for id, (chunk, _, tokens) in zip(ids, batch, strict=True)
+            DataObject(properties=from_tokens(chunk, version, tokens), uuid=object_id(version, 0, chunk))
+            for chunk, _, tokens in batch
         ]
-        chunks = [
-            DataObject(properties=from_chunk(chunk, version), uuid=id, vector=np.asarray(vector, np.float32).tolist())
-            for id, (chunk, vector, _) in zip(ids, batch, strict=True)
-        ]
-        self._insert("tokens", tokens_of)
-        self._insert("chunks", chunks)
+        chunks = [(chunk, from_chunk(chunk, version), vector.astype(np.float32).tolist()) for chunk, vector, _ in batch]
+        self._insert("tokens", lambda _: tokens_of)
+        self._insert(
+            "chunks",
+            lambda attempt: [
+                DataObject(properties=properties, uuid=object_id(version, attempt, chunk), vector=vector)
+                for chunk, properties, vector in chunks
+            ],
+        )
 
-    def _insert(self, name: str, objects: Sequence[Any]) -> None:
-        """All objects, or NotAllWritten: a batch that fails in part raises nothing of itself."""
-        from weaviate.exceptions import WeaviateInsertManyAllFailedError
+    def _insert(self, name: str, objects_of: Callable[[int], list[Any]]) -> None:
+        """All objects, or NotAllWritten: a batch that fails in part raises nothing of itself.
 
-        total, reason = len(objects), ""
-
-        def send(rows: Library) -> list[Any]:
-            nonlocal reason
-            handle: Collection[Any, Any] = getattr(rows, name)
-            try:
-                errors = handle.data.insert_many(objects).errors
-            except WeaviateInsertManyAllFailedError as error:
-                reason = str(error)
-                return list(objects)
-            reason = next((error.message for error in errors.values()), reason)
-            return [objects[place] for place in sorted(errors)]
-
+        objects_of: the objects as they are sent in one attempt.
+        """
         for attempt in range(AGAIN + 1):
-            if attempt:
-                time.sleep(0.5 * attempt)
-            objects = self._run(send)
-            if not objects:
+            time.sleep(attempt / 2)
+            objects = objects_of(attempt)
+            failed, reason = self._sent(name, objects)
+            if not failed and name == "chunks":
+                # Weaviate may flush its log before the last vectors of a batch are in it. What is there already is not
+                # written again, but flushed.
+                failed, reason = self._sent(name, objects)
+            if not failed:
                 return
+            self._whole_from = time.monotonic() + AWAY
+            if name == "chunks":
+                self._take_back([item.uuid for item in objects])
         raise NotAllWritten(
-            f"Weaviate took {total - len(objects)} of {total} objects of a batch ({' '.join(reason.split())[:200]}).",
+            f"Weaviate took {len(objects) - failed} of {len(objects)} objects of a batch ({reason}).",
             "The document is as it was before. See to the server, then start again; what is done is not done again.",
         )
 
-    def _save(self, row: Row) -> None:
-        from weaviate.classes.data import DataObject
+    def _sent(self, name: str, objects: list[Any]) -> tuple[int, str]:
+        """How many objects did not reach all the replicas that they should, and why the first of them did not."""
+        from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
-        self._insert("documents", [DataObject(properties=from_row(row), uuid=row_id(row.document.name))])
+        def send(rows: Library) -> tuple[int, str]:
+            try:
+                errors = getattr(rows, name).data.insert_many(objects).errors
+            except WeaviateInsertManyAllFailedError as error:
+                return len(objects), cause_of(error)
+            return len(errors), next((error.message for error in errors.values()), "")
+
+        try:
+            return self._at(self._level(), send, once=True)
+        except LibraryError as error:
+            return len(objects), str(error.args[0])
+
+    def _save(self, row: Row) -> None:
+        self._put_row(from_row(row), row_id(row.document.name))
 
     def _stamp(self) -> None:
         """Tell readers that something changed."""
+        self._put_row({"stamped": time.time_ns()}, LEDGER)
+
+    def _put_row(self, properties: dict[str, Any], id: uuid.UUID) -> None:
         from weaviate.classes.data import DataObject
 
-        self._insert("documents", [DataObject(properties={"stamped": time.time_ns()}, uuid=LEDGER)])
+        self._insert("documents", lambda _: [DataObject(properties=properties, uuid=id)])
 
     def _delete_chunks(self, document: str, version: str | None) -> None:
+        """Of one version, or of all."""
         from weaviate.classes.query import Filter
 
         which = Filter.by_property("document").equal(document)
         if version is not None:
             which = which & Filter.by_property("version").equal(version)
+        for name in ("chunks", "tokens"):
+            while self._delete(name, which):  # a request deletes some 10,000 objects at most
+                pass
 
-        def delete(rows: Library) -> int:
-            left = 0
-            for handle in (rows.chunks, rows.tokens):
-                done = handle.data.delete_many(where=which)
-                left += done.matches - done.successful + (done.matches == done.successful > 0)
-            return left
+    def _take_back(self, ids: list[uuid.UUID]) -> None:
+        from weaviate.classes.query import Filter
 
-        for _ in range(1000):  # a request deletes some 10,000 objects at most
-            if not self._run(delete):
-                return
-        raise LibraryError(f"Weaviate does not delete the passages of {document}.", "See the server's log.")
+        self._delete("chunks", Filter.by_id().contains_any(ids))
 
-    def _run(self, work: Any) -> Any:
-        def careful(client: WeaviateClient) -> Any:
-            return work(library(client, self._nodes.address, careful=True))
+    def _delete(self, name: str, which: Any) -> int:
+        """How many objects were deleted. Raises LibraryError when there were some, and none could be."""
+        done = self._run(lambda rows: getattr(rows, name).data.delete_many(where=which))
+        if done.matches and not done.successful:
+            raise LibraryError(f"Weaviate does not delete {done.matches} objects.", "The server's log says why.")
+        return int(done.successful)
 
-        return self._nodes.run(careful, WRITE)
+    def _run(self, work: Callable[[Library], Any]) -> Any:
+        """On all replicas; on most of them, where that is not to be had."""
+        try:
+            return self._at(self._level(), work)
+        except LibraryError:
+            if self._level() == "QUORUM":
+                raise
+            self._whole_from = time.monotonic() + AWAY
+            return self._at("QUORUM", work)
+
+    def _level(self) -> Level:
+        return "ALL" if time.monotonic() >= self._whole_from else "QUORUM"
+
+    def _at(self, level: Level, work: Callable[[Library], T], *, once: bool = False) -> T:
+        return self._nodes.run(lambda client: work(library(client, self._nodes.address, level)), WRITE, once=once)
 
 
 def _batches(parts: Iterable[Part], size: int) -> Iterator[list[Part]]:
