@@ -17,6 +17,7 @@ from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import passage_text
 from program.retrieval.fusion import fuse
 from program.retrieval.index import Document, Filters, Index
+from program.retrieval.late import pack
 from program.types import Chunk, ChunkKind, Fusion, Hit
 from tests.fakes import HashEncoder
 
@@ -351,8 +352,8 @@ def test_vectors_and_token_vectors_come_back(library: Index):
     assert np.allclose(library.vectors(["gpt-0", "unknown"])["gpt-0"], vectors[0])
     found = library.token_vectors(["gpt-0", "unknown"])
     assert list(found) == ["gpt-0"]
-    assert found["gpt-0"].dtype == np.int8
-    assert (found["gpt-0"] == tokens[0]).all()
+    assert found["gpt-0"].dtype == np.uint8
+    assert (found["gpt-0"] == pack(tokens[0])).all()
 
 
 def test_inverse_document_frequency(library: Index):

@@ -12,7 +12,7 @@ from program.params import SIGNALS, Params, SearchParams
 from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import passage_text
 from program.retrieval.index import Document
-from program.retrieval.retriever import Retriever, late_interaction, rank_pools, replay
+from program.retrieval.retriever import Retriever, rank_pools, replay
 from program.types import Chunk, Query
 from tests.fakes import HashEncoder
 
@@ -187,11 +187,3 @@ def test_replaying_candidates_gives_what_searching_gives(
             assert np.allclose(one.signals, other.signals, atol=1e-6)
         ids = [[hit.chunk.id for hit in rank_pools(pools, params).hits] for pools in (searched, replayed)]
         assert ids[0] == ids[1]
-
-
-def test_late_interaction_is_the_mean_of_the_best_cosines():
-    query = np.array([[127, 0], [0, 127]], np.int8)
-    chunks = {"both": query[::-1], "one": query[:1], "none": query[:0]}
-    assert late_interaction(query, chunks) == pytest.approx({"both": 1.0, "one": 0.5, "none": 0.0})
-    assert late_interaction(query[:0], chunks) == {"both": 0.0, "one": 0.0, "none": 0.0}
-    assert late_interaction(query, {}) == {}

@@ -24,10 +24,11 @@ from program.retrieval.analysis import query_terms, terms
 from program.retrieval.encoders import Encoder
 from program.retrieval.fusion import fuse
 from program.retrieval.index import LEG_DEPTH, Document, Filters
+from program.retrieval.late import pack, packed_width
 from program.types import Chunk, Fusion, Hit
 
 FILE = "index.sqlite3"
-SCHEMA_VERSION = "3"  # raised when the tables change, or what `analysis` makes of a text
+SCHEMA_VERSION = "4"  # raised when the tables change, what `analysis` makes of a text, or what `late` makes of tokens
 #: Rarest terms of a long question that are searched: BM25 gets nearly all of its sum from them, in less time.
 MAX_TERMS = 32
 #: Seconds to wait for another process that is writing: some 100,000 passages.
@@ -178,11 +179,12 @@ class EmbeddedIndex:
         snapshot = self._current()
         return {id: snapshot.matrix[snapshot.row_of[id]] for id in ids if id in snapshot.row_of}
 
-    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.uint8]]:
         query = "SELECT tokens FROM chunks JOIN token_vectors USING (key) WHERE id = ?"
         with self._reading() as connection:
             found = ((id, connection.execute(query, (id,)).fetchone()) for id in ids)
-            return {id: np.frombuffer(row[0], np.int8).reshape(-1, self._dimensions) for id, row in found if row}
+            width = packed_width(self._dimensions)
+            return {id: np.frombuffer(row[0], np.uint8).reshape(-1, width) for id, row in found if row}
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> dict[str, float]:
         with self._reading() as connection:
@@ -238,7 +240,7 @@ class EmbeddedIndex:
         marks = ", ".join("?" * len(columns))
         key = connection.execute(f"INSERT INTO chunks ({_CHUNK_COLUMNS}) VALUES ({marks})", columns).lastrowid
         connection.execute("INSERT INTO vectors VALUES (?, ?)", (key, _bytes(vector, np.float32)))
-        connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, _bytes(tokens, np.int8)))
+        connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, _bytes(pack(tokens), np.uint8)))
         words = " ".join(terms(chunk.title)), " ".join(terms(chunk.text))
         connection.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", (key, *words))
 

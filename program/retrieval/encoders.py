@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from program.errors import WeightsError
+from program.retrieval.late import Tokens
 from program.settings import Settings
 from program.tokens import TokenizerCount
 from program.types import Chunk
 from program.weights import find_encoder
 
 Vectors = NDArray[np.float32]
-Tokens = NDArray[np.int8]
 
 #: Word pieces MiniLM was trained on; text beyond its window is not seen by the encoder.
 WINDOW = 256

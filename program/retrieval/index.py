@@ -80,8 +80,8 @@ class Index(Protocol):
     ) -> None:
         """Put the document in the place of the one of that name, if any, in one step: a reader sees the old chunks or
         the new ones. vectors: float32 [chunks, d], or one of [d] for each chunk; token_vectors: int8 [tokens, d] for
-        each chunk. Both are gone through once, in order, so that sequences may load what they give. Raises ValueError
-        for vectors that do not fit."""
+        each chunk, which are kept packed (`late.pack`). Both are gone through once, in order, so that sequences may
+        load what they give. Raises ValueError for vectors that do not fit."""
         ...
 
     def rename(self, name: str, document: Document, id_of: Callable[[Chunk], str]) -> None:
@@ -102,8 +102,8 @@ class Index(Protocol):
         """Chunk id to vector, float32 [d]; unknown ids are left out."""
         ...
 
-    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
-        """Chunk id to token vectors, int8 [tokens, d]; unknown ids are left out."""
+    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.uint8]]:
+        """Chunk id to token vectors as `late.pack` packs them; unknown ids are left out."""
         ...
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> Mapping[str, float]:

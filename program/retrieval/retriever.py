@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from program.params import Params, SearchParams
 from program.retrieval.analysis import query_terms, terms
-from program.retrieval.encoders import Encoder, Reranker, Tokens, Vectors, passage_text
+from program.retrieval.encoders import Encoder, Reranker, Vectors, passage_text
 from program.retrieval.fusion import fuse, reciprocal_rank_fusion
 from program.retrieval.index import LEG_DEPTH, Filters, Index
+from program.retrieval.late import Tokens, late_interaction
+from program.retrieval.links import links, name_of, stands_in
 from program.retrieval.rank import Features, merge, select, signals
 from program.types import ChunkKind, Hit, Query
 
@@ -143,17 +145,21 @@ class Retriever:
         vector, tokens = encoded[against]
         vectors = self.index.vectors(ids)
         late = late_interaction(tokens, self.index.token_vectors(ids))
-        wanted = query_terms(against)
-        mass = self.index.inverse_document_frequency(wanted)
+        mass = self.index.inverse_document_frequency(query_terms(against))
+        asked = terms(against)
+        words = {hit.chunk.id: terms(hit.chunk.text) for hit in hits}
+        names = links([hit.chunk for hit in hits], words)
         logits = self.reranker.logits(against, [passage_text(hit.chunk) for hit in hits]) if self.reranker else None
         features = {}
         for row, hit in enumerate(hits):
-            title = set(terms(hit.chunk.title))
-            features[hit.chunk.id] = Features(
-                late_interaction=late.get(hit.chunk.id, 0.0),
-                dense=float(vectors[hit.chunk.id] @ vector) if hit.chunk.id in vectors else hit.dense,
-                coverage=_share(mass, title.union(terms(hit.chunk.text))),
-                title=_share(mass, title),
+            id, title = hit.chunk.id, set(terms(hit.chunk.title))
+            features[id] = Features(
+                late_interaction=late.get(id, 0.0),
+                dense=float(vectors[id] @ vector) if id in vectors else hit.dense,
+                covered=_shares(mass, title.union(words[id])),
+                title=sum(_shares(mass, title).values()),
+                named=stands_in(name_of(hit.chunk.title), asked),
+                names=names[id],
                 cross_encoder=None if logits is None else float(logits[row]),
             )
         return features
@@ -181,21 +187,6 @@ def rank_pools(pools: Sequence[Pool], params: Params) -> Retrieval:
     return Retrieval(tuple(pools), tuple(tuple(hits) for hits in ranked), tuple(merge(ranked, params)), notes)
 
 
-def late_interaction(query: Tokens, chunks: Mapping[str, Tokens]) -> dict[str, float]:
-    """MaxSim (Khattab and Zaharia 2020): for each query token its best cosine in the chunk, then the mean, in [-1, 1].
-
-    query: int8 [q, d], chunks: id to int8 [t, d], unit vectors times 127. Chunks without tokens score 0.
-    """
-    filled = {id: tokens for id, tokens in chunks.items() if len(tokens)}
-    if not filled or not len(query):
-        return dict.fromkeys(chunks, 0.0)
-    joined = np.concatenate(list(filled.values())).astype(np.float32)
-    cosines = joined @ query.astype(np.float32).T / 127**2
-    begins = np.cumsum([0, *(len(tokens) for tokens in filled.values())])[:-1]
-    scores = np.maximum.reduceat(cosines, begins, axis=0).mean(axis=1)
-    return dict.fromkeys(chunks, 0.0) | {id: float(score) for id, score in zip(filled, scores, strict=True)}
-
-
 _Encoded = dict[str, tuple[Vectors, Tokens]]
 _KINDS: tuple[tuple[ChunkKind, str], ...] = (("passage", "passages"), ("abstract", "abstracts"))
 
@@ -220,7 +211,7 @@ def _pool(against: str, hits: Sequence[Hit], features: Mapping[str, Features]) -
     return Pool(against, tuple(hits), signals(hits, features, usable), usable, note)
 
 
-def _share(mass: Mapping[str, float], found: set[str]) -> float:
-    """Share of the idf mass that the found terms carry, in [0, 1]."""
+def _shares(mass: Mapping[str, float], found: set[str]) -> dict[str, float]:
+    """The found terms that carry idf mass, with their shares of all of it."""
     total = sum(mass.values())
-    return sum(value for term, value in mass.items() if term in found) / total if total > 0 else 0.0
+    return {term: value / total for term, value in mass.items() if term in found} if total > 0 else {}
