@@ -107,7 +107,7 @@ def by(weights: RankWeights, item: Asked) -> Ranking:
 
 def ways(item: Asked, other_sets: RankWeights, shipped: RankWeights) -> dict[str, Ranking]:
     """Every way of ranking, by name."""
-    (legs,) = (legs for legs in item.candidates.legs[0] if legs.kind == "passage")
+    (legs,) = (legs for legs in item.candidates.legs[0] if legs.filters.kind == "passage")
     alpha = SearchParams().alpha
 
     def found(alpha: float, fusion: str) -> Ranking:

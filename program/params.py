@@ -109,6 +109,7 @@ class Params(Bounded):
     top_bar: float = Field(0.0005, ge=0.0, le=1.0)  # the first ten of the pool need this
     deep_bar: float = Field(0.0015, ge=0.0, le=1.0)  # the rest need this
     abstract_slots: int = Field(1, ge=0, le=3)
+    pinned: tuple[str, ...] = Field((), max_length=5)  # documents whose best hit always keeps a place
 
     # evidence
     evidence_chunks: int = Field(6, ge=1, le=12)

@@ -110,6 +110,21 @@ def test_the_single_best_is_kept_when_none_clears_its_bar():
     assert select([], matrix[:0], params, with_cross_encoder=False) == []
 
 
+def test_the_best_hit_of_a_pinned_document_needs_no_bar():
+    hits, matrix, params = by_dense([0.9, 0.1, 0.3, 0.2], top_bar=0.5, deep_bar=0.5, pinned=("pinned", "not found"))
+    for place in (1, 2):
+        hits[place] = replace(hits[place], chunk=replace(hits[place].chunk, document="pinned"))
+    assert [item.chunk.id for item in select(hits, matrix, params, with_cross_encoder=False)] == ["h00", "h02"]
+
+
+def test_a_place_is_kept_for_a_pinned_document():
+    pool = [hit(name) for name in "abcd"] + [hit("A", "abstract")]
+    pool += [replace(item, chunk=replace(item.chunk, document="pinned")) for item in (hit("p"), hit("q"))]
+    assert names(merge([pool], Params(evidence_chunks=4, pinned=("pinned",)))) == "abAp" + "cdq"
+    assert names(merge([pool], Params(evidence_chunks=1, pinned=("pinned",)))) == "p" + "abcdAq"
+    assert names(merge([pool], Params(evidence_chunks=7, pinned=("pinned",)))) == "abcdApq"  # it is in anyway
+
+
 def test_the_fused_order_can_be_kept():
     hits, matrix, params = by_dense([0.3, 0.9, 0.6])
     kept = select(hits, matrix, params, with_cross_encoder=False, reorder=False)

@@ -84,6 +84,14 @@ def test_passages_and_abstracts_are_taken_apart(retriever: Retriever):
     assert {hit.chunk.kind for hit in pool.hits} == {"passage"}
 
 
+def test_a_pinned_document_is_always_found(retriever: Retriever):
+    params = Params(pinned=("graph",), evidence_chunks=3)
+    search = SearchParams(passages=5, abstracts=0)
+    retrieval = retriever.retrieve([plain("dropout memory rate")], search, params)
+    assert "graph" in {hit.chunk.document for hit in retrieval.hits[:3]}
+    assert "graph" not in {hit.chunk.document for hit in retriever.retrieve([plain("dropout rate")], search, OPEN).hits}
+
+
 def test_queries_with_the_same_against_share_a_pool(retriever: Retriever):
     queries = [Query("attention memory", "asked"), Query("graph rate", "asked"), plain("policy")]
     shared, alone = retriever.pools(queries, SearchParams(passages=5, abstracts=0), OPEN)
@@ -178,7 +186,7 @@ def test_replaying_candidates_gives_what_searching_gives(
     search = SearchParams(passages=passages, abstracts=abstracts, alpha=alpha, fusion=fusion)
     for reranker in (None, FixedReranker([3.0])):
         retriever = Retriever(index, encoder, reranker)
-        params = Params(rrf_k=20, title_weight=2.0)
+        params = Params(rrf_k=20, title_weight=2.0, pinned=("graph",))
         searched = retriever.pools(queries, search, params)
         replayed = replay(retriever.candidates(queries, params), search, params)
         assert [pool.hits for pool in searched] == [pool.hits for pool in replayed]

@@ -96,20 +96,26 @@ def select(
 ) -> list[Hit]:
     """The hits of one pool that clear their bar, best first; the single best one when none does.
 
-    The first TOP of the fused pool need `top_bar`, the others `deep_bar`. reorder False keeps the fused order (for a
-    cross-encoder that failed).
+    The first TOP of the fused pool need `top_bar`, the others `deep_bar`; the best hit of a pinned document needs none.
+    reorder False keeps the fused order (for a cross-encoder that failed).
     """
     pool = scored(hits, matrix, params, with_cross_encoder)
-    kept = [hit for place, hit in enumerate(pool) if hit.score >= (params.top_bar if place < TOP else params.deep_bar)]
-    kept = kept or sorted(pool, key=_by_score)[:1]
+    ranked = sorted(pool, key=_by_score)
+    pinned = _best_of_pinned(ranked, params)
+    kept = [
+        hit
+        for place, hit in enumerate(pool)
+        if hit.score >= (params.top_bar if place < TOP else params.deep_bar) or hit in pinned
+    ]
+    kept = kept or ranked[:1]
     return sorted(kept, key=_by_score) if reorder else kept
 
 
 def merge(pools: Sequence[Sequence[Hit]], params: Params) -> list[Hit]:
     """Ranked pools as one list: each pool in turn gives its best, so that none is crowded out; every chunk once.
 
-    Of the first `evidence_chunks` places, `abstract_slots` are kept for abstracts, if there are any: the best that
-    stand further down move up to the last of those places.
+    Of the first `evidence_chunks` places, one is kept for each pinned document and `abstract_slots` for abstracts, if
+    there are any: the best that stand further down move up to the last of those places.
     """
     merged: dict[str, Hit] = {}
     for turn in zip_longest(*pools):
@@ -117,13 +123,20 @@ def merge(pools: Sequence[Sequence[Hit]], params: Params) -> list[Hit]:
             if hit is not None:
                 merged.setdefault(hit.chunk.id, hit)
     ranked = list(merged.values())
+    abstracts = [hit for hit in ranked if hit.chunk.kind == "abstract"][: params.abstract_slots]
+    wanted = (_best_of_pinned(ranked, params) + abstracts)[: params.evidence_chunks]
     first, rest = ranked[: params.evidence_chunks], ranked[params.evidence_chunks :]
-    missing = params.abstract_slots - sum(hit.chunk.kind == "abstract" for hit in first)
-    waiting = [hit for hit in rest if hit.chunk.kind == "abstract"][: max(missing, 0)]
-    # A slot is taken from the last passages, never from an abstract that is in already.
-    leaving = [hit for hit in first if hit.chunk.kind != "abstract"][::-1][: len(waiting)]
-    first = [hit for hit in first if hit not in leaving] + waiting[: len(leaving)]
+    waiting = [hit for hit in rest if hit in wanted]
+    leaving = [hit for hit in first if hit not in wanted][::-1][: len(waiting)]
+    first = [hit for hit in first if hit not in leaving] + waiting
     return first + [hit for hit in ranked if hit not in first]
+
+
+def _best_of_pinned(ranked: Sequence[Hit], params: Params) -> list[Hit]:
+    best: dict[str, Hit] = {}
+    for hit in ranked:
+        best.setdefault(hit.chunk.document, hit)
+    return [best[name] for name in params.pinned if name in best]
 
 
 def _naming(hits: Sequence[Hit], features: Mapping[str, Features]) -> dict[str, list[str]]:

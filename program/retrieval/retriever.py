@@ -51,9 +51,9 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """The two legs of one query for one kind of chunk, LEG_DEPTH deep."""
+    """The two legs of one query for some of the chunks, LEG_DEPTH deep."""
 
-    kind: ChunkKind
+    filters: Filters
     dense: tuple[Hit, ...]
     lexical: tuple[Hit, ...]
 
@@ -95,10 +95,10 @@ class Retriever:
                     k=k,
                     alpha=search.alpha,
                     fusion=search.fusion,
-                    filters=Filters(kind=kind),
+                    filters=filters,
                     title_weight=params.title_weight,
                 )
-                for kind, k in _sizes(search)
+                for filters, k in _takes(search, params)
             ]
             for query in queries
         ]
@@ -108,10 +108,11 @@ class Retriever:
     def candidates(self, queries: Sequence[Query], params: Params) -> Candidates:
         """What `replay` needs to give the pools of these queries under any search parameters.
 
-        Of `params`, only `title_weight` counts: it changes the legs themselves. Raises LibraryError.
+        Of `params`, only `title_weight` and `pinned` count: they change the legs themselves. Raises LibraryError.
         """
         encoded = self._encode(queries)
-        legs = tuple(tuple(self._legs(query, encoded, kind, params) for kind, _ in _KINDS) for query in queries)
+        each = [filters for filters, _ in _takes(SearchParams(), params)]
+        legs = tuple(tuple(self._legs(query, encoded, filters, params) for filters in each) for query in queries)
         hits: dict[str, dict[str, Hit]] = {}
         for query, pair in zip(queries, legs, strict=True):
             found = hits.setdefault(query.against, {})
@@ -119,7 +120,7 @@ class Retriever:
         features = {against: self._features(against, list(found.values()), encoded) for against, found in hits.items()}
         return Candidates(tuple(queries), legs, features)
 
-    def _legs(self, query: Query, encoded: _Encoded, kind: ChunkKind, params: Params) -> Legs:
+    def _legs(self, query: Query, encoded: _Encoded, filters: Filters, params: Params) -> Legs:
         dense, lexical = (
             self.index.search(
                 query.text,
@@ -127,12 +128,12 @@ class Retriever:
                 k=LEG_DEPTH,
                 alpha=alpha,
                 fusion="ranked",
-                filters=Filters(kind=kind),
+                filters=filters,
                 title_weight=params.title_weight,
             )
             for alpha in (1.0, 0.0)
         )
-        return Legs(kind, tuple(dense), tuple(lexical))
+        return Legs(filters, tuple(dense), tuple(lexical))
 
     def _encode(self, queries: Sequence[Query]) -> _Encoded:
         """Vector and token vectors of every text that is searched or ranked against, in one batch."""
@@ -167,12 +168,12 @@ class Retriever:
 
 def replay(candidates: Candidates, search: SearchParams, params: Params) -> list[Pool]:
     """The pools that `Retriever.pools` gives for the same queries, from their candidates. Pure."""
-    sizes = dict(_sizes(search))
+    sizes = dict(_takes(search, params))
     rankings = [
         [
-            fuse(legs.dense, legs.lexical, alpha=search.alpha, fusion=search.fusion, k=sizes[legs.kind])
+            fuse(legs.dense, legs.lexical, alpha=search.alpha, fusion=search.fusion, k=sizes[legs.filters])
             for legs in pair
-            if legs.kind in sizes
+            if legs.filters in sizes
         ]
         for pair in candidates.legs
     ]
@@ -188,12 +189,13 @@ def rank_pools(pools: Sequence[Pool], params: Params) -> Retrieval:
 
 
 _Encoded = dict[str, tuple[Vectors, Tokens]]
-_KINDS: tuple[tuple[ChunkKind, str], ...] = (("passage", "passages"), ("abstract", "abstracts"))
 
 
-def _sizes(search: SearchParams) -> list[tuple[ChunkKind, int]]:
-    """How many hits of which kind one query takes."""
-    return [(kind, size) for kind, name in _KINDS if (size := getattr(search, name))]
+def _takes(search: SearchParams, params: Params) -> list[tuple[Filters, int]]:
+    """How many hits one query takes, of which chunks: passages, abstracts, and the best of each pinned document."""
+    kinds: list[tuple[ChunkKind, int]] = [("passage", search.passages), ("abstract", search.abstracts)]
+    takes = [(Filters(kind=kind), size) for kind, size in kinds if size]
+    return takes + [(Filters(document=name), 1) for name in params.pinned]
 
 
 def _join(queries: Sequence[Query], rankings: Sequence[Sequence[Sequence[Hit]]], rrf_k: int) -> dict[str, list[Hit]]:
