@@ -38,7 +38,7 @@ from program.ingest.quotes import contains_quote
 from program.ingest.readers import read_document
 from program.params import Params
 from program.retrieval.embedded import EmbeddedIndex
-from program.retrieval.encoders import SentenceEncoder, Tokens, Vectors, passage_text
+from program.retrieval.encoders import SentenceEncoder, Tokens, Vectors, encode_passages, passage_text
 from program.retrieval.index import Document
 from program.retrieval.retriever import Retriever
 from program.settings import Settings
@@ -133,7 +133,7 @@ def measure(
             of_document = chunk_document(text, name, encoder.count, encoder.max_tokens, target=target)
             if headings:
                 of_document = [replace(chunk, title=f"{chunk.title}: {chunk.heading}") for chunk in of_document]
-            vectors, tokens = encoder.encode_with_tokens([passage_text(chunk) for chunk in of_document])
+            vectors, tokens = encode_passages(encoder, [passage_text(chunk) for chunk in of_document])
             index.replace(Document(name, text.title, name, chunks=len(of_document)), of_document, vectors, tokens)
             chunks += of_document
         seconds = time.perf_counter() - begun

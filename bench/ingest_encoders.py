@@ -26,7 +26,7 @@ from program.ingest.batch import BATCH
 from program.ingest.chunking import chunk_document
 from program.ingest.readers import read_document
 from program.retrieval.embedded import EmbeddedIndex
-from program.retrieval.encoders import Encoder, SentenceEncoder, passage_text
+from program.retrieval.encoders import Encoder, SentenceEncoder, encode_passages, passage_text
 from program.retrieval.index import Document
 from program.retrieval.retriever import Retriever
 from program.settings import Settings, shipped
@@ -144,11 +144,11 @@ def measure_way(name: str) -> dict[str, Any]:
     asked = read_questions(find(shipped("data/labeled"), QUESTIONS))
     labels = [label for label in asked if label.quotes and not label.history and label.part != "test"]
     texts = [passage_text(chunk) for chunk in chunks]
-    encoder.encode_with_tokens(texts[:BATCH])  # the first call sets things up
+    encode_passages(encoder, texts[:BATCH])  # the first call sets things up
     vectors, tokens = [], []
     begun = time.perf_counter()
     for begin in range(0, len(texts), BATCH):
-        found = encoder.encode_with_tokens(texts[begin : begin + BATCH])
+        found = encode_passages(encoder, texts[begin : begin + BATCH])
         vectors.append(found[0])
         tokens += found[1]
     seconds = time.perf_counter() - begun

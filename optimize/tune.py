@@ -17,22 +17,19 @@ from typing import Any
 import numpy as np
 import optuna
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold
 
 from optimize.gold import Case, gold_ranks, retrieval_of
 from optimize.metrics import all_gold, recall_at_k, reciprocal_rank
+from optimize.ranker import WITHOUT_CROSS_ENCODER, fit_weights
 from program.params import SIGNALS, Params, RankWeights, SearchParams
 from program.retrieval.retriever import replay
 from program.types import Transform
 
 TITLE_WEIGHTS = (1.0, 2.0, 3.0)
 ALPHAS = tuple(round(0.2 + 0.05 * step, 2) for step in range(13))
-PASSAGES = (15, 20, 25, 30, 40, 50)
+PASSAGES = (15, 20, 25, 30, 40, 50, 75)
 ABSTRACTS = (3, 5, 8)
-STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-CALIBRATION = 10.0
-ANCHOR = 10.0  # what the standing ranker's logit is multiplied with, so that keeping it is not penalised
+BARS = {"top_bar": (0.0005, 0.1), "deep_bar": (0.0005, 0.2)}  # lowest and highest
 ENOUGH = 20  # labelled questions from which a transform gets search parameters of its own
 PRIOR = 0.03  # what leaving the defaults costs, for each number at the far end of its range
 MRR_SHARE = 0.1  # of the objective: it breaks ties, and one lost question costs more than it can win
@@ -78,11 +75,12 @@ def fit_ranker(train: Sequence[Case], params: Params) -> dict[str, RankWeights]:
     signals, gold, groups, crossed = _rows(train, params)
     if not len(gold) or gold.sum() < 5 or gold.all():
         return {}
-    cross = SIGNALS.index("cross_encoder")
     plain, both = params.rank_without_cross_encoder, params.rank_with_cross_encoder
-    weights = {"rank_without_cross_encoder": _fit(np.delete(signals, cross, axis=1), gold, groups, plain, cross)}
+    weights = {"rank_without_cross_encoder": fit_weights(signals, gold, groups, plain, WITHOUT_CROSS_ENCODER)}
     if crossed.any() and gold[crossed].sum() >= 5:
-        weights["rank_with_cross_encoder"] = _fit(signals[crossed], gold[crossed], groups[crossed], both, None)
+        weights["rank_with_cross_encoder"] = fit_weights(
+            signals[crossed], gold[crossed], groups[crossed], both, SIGNALS
+        )
     return weights
 
 
@@ -96,10 +94,8 @@ def keep_better_ranker(train: Sequence[Case], dev: Sequence[Case], params: Param
     if new <= standing:
         return params
     before, after = (np.concatenate([_scores(case, numbers) for case in train]) for numbers in (params, fitted))
-    bars = {
-        name: round(float(np.quantile(after, (before < getattr(params, name)).mean())), 4)
-        for name in ("top_bar", "deep_bar")
-    }
+    shares = {name: float((before < getattr(params, name)).mean()) for name in BARS}
+    bars = {name: round(float(np.clip(np.quantile(after, shares[name]), *BARS[name])), 4) for name in BARS}
     return fitted.model_copy(update=bars)
 
 
@@ -120,8 +116,8 @@ def tune_cuts(cases: Sequence[Case], params: Params, *, trials: int, seed: int, 
     """`top_bar`, `deep_bar` and `abstract_slots` by Optuna."""
 
     def tried(trial: optuna.Trial) -> Params:
-        top = trial.suggest_float("top_bar", 0.0005, 0.1, log=True)
-        deep = trial.suggest_float("deep_bar", top, 0.2, log=True)
+        top = trial.suggest_float("top_bar", *BARS["top_bar"], log=True)
+        deep = trial.suggest_float("deep_bar", top, BARS["deep_bar"][1], log=True)
         return params.model_copy(
             update={"top_bar": top, "deep_bar": deep, "abstract_slots": trial.suggest_int("abstract_slots", 0, 2)}
         )
@@ -246,76 +242,3 @@ def _rows(
             crossed.extend([pool.with_cross_encoder] * len(pool.hits))
     matrix = np.concatenate(signals) if signals else np.zeros((0, len(SIGNALS)), np.float32)
     return matrix, np.array(gold, np.bool_), np.array(groups, np.intp), np.array(crossed, np.bool_)
-
-
-def _fit(
-    signals: NDArray[np.float32],
-    gold: NDArray[np.bool_],
-    groups: NDArray[np.intp],
-    standing: RankWeights,
-    dropped: int | None,
-) -> RankWeights:
-    """Pairwise logistic regression (RankNet, Burges et al. 2005, with a linear scorer): in each question the gold
-    should score above the rest; then a logistic regression of "is gold" on that score makes it a probability.
-
-    It is pulled towards the standing weights, not towards none: their logit is a feature of its own, so large that
-    using it is not penalised, and the others are what is left to correct.
-    """
-    names = [name for place, name in enumerate(SIGNALS) if place != dropped]
-    known = np.array([standing.weights.get(name, 0.0) for name in names])
-    scale = np.where(signals.std(axis=0) > 0, signals.std(axis=0), 1.0)
-    features = np.column_stack([ANCHOR * (signals @ known), signals / scale])
-    pairs, of, weight = _pairs(features, gold, groups)
-    strength = _strength(pairs, of, weight)
-    coefficients = _pairwise(strength).fit(*_both_ways(pairs), sample_weight=np.tile(weight, 2)).coef_[0]
-    weights = ANCHOR * coefficients[0] * known + coefficients[1:] / scale
-    scores = (signals @ weights)[:, None]
-    calibration = LogisticRegression(C=CALIBRATION, max_iter=5000).fit(scores, gold)
-    weights, bias = weights * calibration.coef_[0][0], float(calibration.intercept_[0])
-    return RankWeights(
-        bias=round(bias, 6), weights={n: round(float(w), 6) for n, w in zip(names, weights, strict=True)}
-    )
-
-
-def _pairs(
-    features: NDArray[np.float64], gold: NDArray[np.bool_], groups: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
-    """Gold minus other, for every such pair of a question; its question; its weight (every question counts alike)."""
-    rows, of, weights = [], [], []
-    for group in np.unique(groups):
-        mine = features[groups == group]
-        good, rest = mine[gold[groups == group]], mine[~gold[groups == group]]
-        if len(good) and len(rest):
-            made = (good[:, None, :] - rest[None, :, :]).reshape(-1, features.shape[1])
-            rows.append(made)
-            of.append(np.full(len(made), group))
-            weights.append(np.full(len(made), 1 / len(made)))
-    return np.concatenate(rows), np.concatenate(of), np.concatenate(weights)
-
-
-def _strength(pairs: NDArray[np.float64], of: NDArray[np.intp], weight: NDArray[np.float64]) -> float:
-    """The strongest regularisation whose loss on held-out questions is within a standard error of the best."""
-    questions = np.unique(of)
-    if len(questions) < 5:
-        return STRENGTHS[0]
-
-    def losses(strength: float) -> NDArray[np.float64]:
-        found = np.zeros(len(questions))
-        for train, held_out in GroupKFold(5).split(pairs, groups=of):
-            model = _pairwise(strength).fit(*_both_ways(pairs[train]), sample_weight=np.tile(weight[train], 2))
-            loss = weight[held_out] * np.logaddexp(0, -(pairs[held_out] @ model.coef_[0]))
-            np.add.at(found, np.searchsorted(questions, of[held_out]), loss)
-        return found
-
-    by_strength = {strength: losses(strength) for strength in STRENGTHS}
-    best = min(by_strength.values(), key=lambda loss: float(loss.mean()))
-    bound = best.mean() + best.std() / np.sqrt(len(best))
-    return next(strength for strength in STRENGTHS if by_strength[strength].mean() <= bound)
-
-
-def _both_ways(pairs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    return np.concatenate([pairs, -pairs]), np.repeat([1, 0], len(pairs))
-
-
-def _pairwise(strength: float) -> LogisticRegression:
-    return LogisticRegression(C=strength, fit_intercept=False, max_iter=5000)

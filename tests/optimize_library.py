@@ -15,6 +15,7 @@ from optimize.run import Run
 from optimize.task import Sizes
 from program.pipeline import AdaptiveRAG
 from program.retrieval.embedded import EmbeddedIndex
+from program.retrieval.encoders import encode_passages
 from program.retrieval.index import Document
 from program.retrieval.retriever import Retriever
 from program.types import Chunk
@@ -89,7 +90,7 @@ def retriever(folder: Path) -> Retriever:
     index = EmbeddedIndex.open(folder, encoder.fingerprint, encoder.dimensions, create=True)
     for animal, (_, food) in FACTS.items():
         text = f"{sentence(animal)} It lives on {food} and sleeps all day."
-        vectors, tokens = encoder.encode_with_tokens([f"{animal}\n{text}"])
+        vectors, tokens = encode_passages(encoder, [f"{animal}\n{text}"])
         chunk = Chunk(f"id-{animal}", f"{animal}.md", animal, text, end=len(text))
         index.replace(Document(f"{animal}.md", animal, "0"), [chunk], vectors, tokens)
     return Retriever(index, encoder)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from program import cli, terminal
 from program.errors import LanguageModelError, LibraryMissing, WeightsError
 from program.retrieval.embedded import EmbeddedIndex
+from program.retrieval.encoders import encode_passages
 from program.types import Answer, Chunk, Claim, Event, Route, Trace, Turn
 from tests.fake_rag import FakeRag
 from tests.fakes import HashEncoder
@@ -239,7 +240,7 @@ def library(tmp_path):
     encoder, place = HashEncoder(), tmp_path / "data" / "library"
     index = EmbeddedIndex.open(place, encoder.fingerprint, encoder.dimensions, create=True)
     chunk = Chunk("c1", "paper.pdf", "A \x1b[31mPaper", "Some text.", end=10)
-    vectors, tokens = encoder.encode_with_tokens([chunk.text])
+    vectors, tokens = encode_passages(encoder, [chunk.text])
     index.replace(Document("paper.pdf", chunk.title, "0" * 64, year=2017), [chunk], vectors, tokens)
     index.close()
     return place

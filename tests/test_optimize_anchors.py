@@ -17,7 +17,7 @@ from program.errors import LabelError
 from program.params import Params
 from program.pipeline import AdaptiveRAG
 from program.retrieval.embedded import EmbeddedIndex
-from program.retrieval.encoders import passage_text
+from program.retrieval.encoders import encode_passages, passage_text
 from program.retrieval.index import Document
 from program.retrieval.retriever import Retriever
 from program.types import Chunk
@@ -29,7 +29,7 @@ WORDS = ("alder", "birch", "cedar", "fir", "hazel", "larch", "maple", "oak", "pi
 
 
 def put(into: Retriever, name: str, title: str, *chunks: Chunk) -> None:
-    vectors, tokens = into.encoder.encode_with_tokens([passage_text(chunk) for chunk in chunks])
+    vectors, tokens = encode_passages(into.encoder, [passage_text(chunk) for chunk in chunks])
     into.index.replace(Document(f"{name}.md", title, name), chunks, vectors, tokens)
 
 

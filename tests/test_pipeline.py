@@ -11,6 +11,7 @@ from program.errors import Cancelled, QuestionError, WeightsError
 from program.params import Params
 from program.pipeline import AdaptiveRAG
 from program.retrieval.embedded import EmbeddedIndex
+from program.retrieval.encoders import encode_passages
 from program.retrieval.index import Document
 from program.retrieval.retriever import Retriever
 from program.types import Answer, Chunk, Claim, Event, Turn
@@ -35,7 +36,7 @@ def retriever(tmp_path: Path) -> Iterator[Retriever]:
     encoder = HashEncoder()
     index = EmbeddedIndex.open(tmp_path / "index", encoder.fingerprint, encoder.dimensions, create=True)
     for name, title, text in [(n, *rest) for n, rest in LIBRARY.items()] + [HOSTILE]:
-        vectors, tokens = encoder.encode_with_tokens([f"{title}\n{text}"])
+        vectors, tokens = encode_passages(encoder, [f"{title}\n{text}"])
         chunk = Chunk(f"id-{name}", name, title, text, end=len(text))
         index.replace(Document(name, title, "0"), [chunk], vectors, tokens)
     yield Retriever(index, encoder)

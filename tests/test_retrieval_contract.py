@@ -20,9 +20,10 @@ from rank_bm25 import BM25Okapi
 from program.errors import EncoderMismatch, LibraryError
 from program.retrieval.analysis import query_terms, terms
 from program.retrieval.embedded import EmbeddedIndex
-from program.retrieval.encoders import passage_text
+from program.retrieval.encoders import encode_passages, passage_text
 from program.retrieval.fusion import fuse
 from program.retrieval.index import Document, Filters, Index
+from program.retrieval.late import pack
 from program.retrieval.weaviate import WeaviateIndex, remove
 from program.retrieval.weaviate_nodes import Address
 from program.settings import Settings
@@ -92,7 +93,7 @@ def put(
     index: Index, name: str, texts: list[str], kind: ChunkKind = "passage", year: int | None = None, field: str = ""
 ):
     chunks = [chunk(name, place, text, kind=kind, year=year, field=field) for place, text in enumerate(texts)]
-    vectors, tokens = ENCODER.encode_with_tokens([passage_text(item) for item in chunks])
+    vectors, tokens = encode_passages(ENCODER, [passage_text(item) for item in chunks])
     index.replace(
         Document(name, name.title(), f"sha-{name}-{len(texts)}", field=field, year=year), chunks, vectors, tokens
     )
@@ -182,7 +183,7 @@ def random_chunks(seed: int, documents: int) -> list[list[Chunk]]:
 
 
 def put_chunks(index: Index, chunks: list[Chunk]) -> None:
-    vectors, tokens = ENCODER.encode_with_tokens([passage_text(item) for item in chunks])
+    vectors, tokens = encode_passages(ENCODER, [passage_text(item) for item in chunks])
     index.replace(Document(chunks[0].document, "", ""), chunks, vectors, tokens)
 
 
@@ -284,7 +285,7 @@ def test_k_may_exceed_the_corpus_and_an_empty_index_finds_nothing(library: Index
 def test_ties_break_by_chunk_id(empty: Index):
     for name in ("b", "c", "a"):
         item = Chunk(f"id-{name}", name, "", "the very same words")
-        vectors, tokens = ENCODER.encode_with_tokens([item.text])
+        vectors, tokens = encode_passages(ENCODER, [item.text])
         empty.replace(Document(name, "", ""), [item], vectors, tokens)
     for alpha in (0.0, 0.5, 1.0):
         assert ids(find(empty, "same words", k=2, alpha=alpha)) == ["id-a", "id-b"]
@@ -302,7 +303,7 @@ def test_filters(library: Index):
 def test_titles_are_searched_and_weighted(empty: Index):
     for name, title, text in (("t", "Residual networks", "Some words."), ("b", "Other", "Residual networks help.")):
         item = Chunk(name, name, title, text)
-        vectors, tokens = ENCODER.encode_with_tokens([passage_text(item)])
+        vectors, tokens = encode_passages(ENCODER, [passage_text(item)])
         empty.replace(Document(name, title, ""), [item], vectors, tokens)
     light, heavy = (find(empty, "residual networks", alpha=0.0, title_weight=weight) for weight in (0.2, 5.0))
     assert (ids(light)[0], ids(heavy)[0]) == ("b", "t")
@@ -329,7 +330,7 @@ def test_writing_twice_changes_nothing(library: Index):
 def test_a_replacement_that_fails_leaves_the_old_document(library: Index):
     before = find(library, "dropout", k=50), library.documents()
     twin = chunk("dropout", 0, "first"), chunk("dropout", 0, "second, under the same id")
-    vectors, tokens = ENCODER.encode_with_tokens(["first", "second"])
+    vectors, tokens = encode_passages(ENCODER, ["first", "second"])
     with pytest.raises(LibraryError, match=r"\w"):
         library.replace(Document("dropout", "", "other"), twin, vectors, tokens)
     assert (find(library, "dropout", k=50), library.documents()) == before
@@ -337,7 +338,7 @@ def test_a_replacement_that_fails_leaves_the_old_document(library: Index):
 
 @pytest.mark.parametrize("fault", ["rows", "width", "tokens", "nan"])
 def test_vectors_that_do_not_fit_are_refused(library: Index, fault: str):
-    vectors, tokens = ENCODER.encode_with_tokens(["one"])
+    vectors, tokens = encode_passages(ENCODER, ["one"])
     if fault == "rows":
         vectors = np.concatenate([vectors, vectors])
     elif fault == "width":
@@ -418,7 +419,7 @@ def test_vectors_may_come_one_by_one(library: Index):
 
     asked: list[int] = []
     chunks = [chunk("new", place, text) for place, text in enumerate(("zeppelin one", "zeppelin two"))]
-    vectors, tokens = ENCODER.encode_with_tokens([passage_text(item) for item in chunks])
+    vectors, tokens = encode_passages(ENCODER, [passage_text(item) for item in chunks])
     library.replace(Document("new", "", ""), chunks, Asked(vectors), Asked(tokens))
     assert asked == [0, 0, 1, 1]
     assert ids(find(library, "zeppelin", alpha=0.0)) == ["new-0", "new-1"]
@@ -432,12 +433,12 @@ def test_a_document_without_chunks_is_remembered(empty: Index):
 
 
 def test_vectors_and_token_vectors_come_back(library: Index):
-    vectors, tokens = ENCODER.encode_with_tokens([passage_text(chunk("gpt", 0, TEXTS["gpt"]))])
+    vectors, tokens = encode_passages(ENCODER, [passage_text(chunk("gpt", 0, TEXTS["gpt"]))])
     assert np.allclose(library.vectors(["gpt-0", "unknown"])["gpt-0"], vectors[0])
     found = library.token_vectors(["gpt-0", "unknown"])
     assert list(found) == ["gpt-0"]
-    assert found["gpt-0"].dtype == np.int8
-    assert (found["gpt-0"] == tokens[0]).all()
+    assert found["gpt-0"].dtype == np.uint8
+    assert (found["gpt-0"] == pack(tokens[0])).all()
 
 
 def test_inverse_document_frequency(library: Index):

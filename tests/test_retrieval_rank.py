@@ -31,8 +31,8 @@ def test_signals():
         hit("b", kind="abstract", dense=0.6, lexical=1.0, dense_rank=1),
     ]
     features = {
-        "a": Features(0.1, 0.2, 0.3, 0.4, cross_encoder=5.0),
-        "b": Features(0.5, 0.6, 0.7, 0.8, cross_encoder=-5.0),
+        "a": Features(0.1, 0.2, {"x": 0.3}, 0.4, named=True, cross_encoder=5.0),
+        "b": Features(0.5, 0.6, {"x": 0.3, "y": 0.4}, 0.8, cross_encoder=-5.0),
     }
     matrix = signals(hits, features, with_cross_encoder=True)
     assert matrix.dtype == np.float32
@@ -40,15 +40,15 @@ def test_signals():
     assert rows[0] == pytest.approx(
         {
             "cross_encoder": 5, "late_interaction": 0.1, "dense": 0.2, "lexical": 1, "dense_reciprocal": 0.5,
-            "lexical_reciprocal": 1, "fused_reciprocal": 1, "coverage": 0.3, "title": 0.4, "neighbour": 0,
-            "abstract": 0,
+            "lexical_reciprocal": 1, "fused_reciprocal": 1, "coverage": 0.3, "title": 0.4, "named": 1,
+            "neighbour": 0, "linked": 0, "joint": 0.3, "abstract": 0,
         }
     )  # fmt: skip
     assert rows[1] == pytest.approx(
         {
             "cross_encoder": -5, "late_interaction": 0.5, "dense": 0.6, "lexical": 0.25, "dense_reciprocal": 1,
-            "lexical_reciprocal": 0, "fused_reciprocal": 0.5, "coverage": 0.7, "title": 0.8, "neighbour": 0,
-            "abstract": 1,
+            "lexical_reciprocal": 0, "fused_reciprocal": 0.5, "coverage": 0.7, "title": 0.8, "named": 0,
+            "neighbour": 0, "linked": 0, "joint": 0.7, "abstract": 1,
         }
     )  # fmt: skip
     assert (signals(hits, features, with_cross_encoder=False)[:, 0] == 0).all()
@@ -59,8 +59,22 @@ def test_neighbours_are_near_in_the_same_document():
     places = {"a": ("d", 1), "b": ("d", 3), "c": ("d", 6), "e": ("other", 2)}
     hits = [Hit(Chunk(name, document, "", name, position=place), 0, 0) for name, (document, place) in places.items()]
     late = {"a": 0.1, "b": 0.9, "c": 0.5, "e": 0.7}
-    matrix = signals(hits, {name: Features(score, 0, 0, 0) for name, score in late.items()}, with_cross_encoder=False)
+    matrix = signals(hits, {name: Features(score, 0, {}) for name, score in late.items()}, with_cross_encoder=False)
     assert matrix[:, SIGNALS.index("neighbour")].tolist() == pytest.approx([0.9, 0.1, 0, 0])
+
+
+def test_a_link_counts_for_both_of_its_ends():
+    """The film names its director; the biographer names the director too, and no other hit shares words with it."""
+    hits = [hit(name) for name in ("film", "director", "biographer", "alone")]
+    features = {
+        "film": Features(0.5, 0, {"film": 0.3}, names=frozenset({"director", "not in this pool"})),
+        "director": Features(0.1, 0, {"born": 0.2}),
+        "biographer": Features(0.4, 0, {"born": 0.2, "wrote": 0.1}, names=frozenset({"director"})),
+        "alone": Features(0.9, 0, {"film": 0.3, "born": 0.2}),
+    }
+    matrix = signals(hits, features, with_cross_encoder=False)
+    assert matrix[:, SIGNALS.index("linked")].tolist() == pytest.approx([0, 0.5, 0, 0])
+    assert matrix[:, SIGNALS.index("joint")].tolist() == pytest.approx([0.5, 0.5, 0.3, 0.5])
 
 
 def test_probability_is_the_sigmoid_of_the_weighted_sum():
@@ -94,6 +108,21 @@ def test_the_single_best_is_kept_when_none_clears_its_bar():
     hits, matrix, params = by_dense([0.1, 0.3, 0.2], top_bar=0.5, deep_bar=0.5)
     assert [item.chunk.id for item in select(hits, matrix, params, with_cross_encoder=False)] == ["h01"]
     assert select([], matrix[:0], params, with_cross_encoder=False) == []
+
+
+def test_the_best_hit_of_a_pinned_document_needs_no_bar():
+    hits, matrix, params = by_dense([0.9, 0.1, 0.3, 0.2], top_bar=0.5, deep_bar=0.5, pinned=("pinned", "not found"))
+    for place in (1, 2):
+        hits[place] = replace(hits[place], chunk=replace(hits[place].chunk, document="pinned"))
+    assert [item.chunk.id for item in select(hits, matrix, params, with_cross_encoder=False)] == ["h00", "h02"]
+
+
+def test_a_place_is_kept_for_a_pinned_document():
+    pool = [hit(name) for name in "abcd"] + [hit("A", "abstract")]
+    pool += [replace(item, chunk=replace(item.chunk, document="pinned")) for item in (hit("p"), hit("q"))]
+    assert names(merge([pool], Params(evidence_chunks=4, pinned=("pinned",)))) == "abAp" + "cdq"
+    assert names(merge([pool], Params(evidence_chunks=1, pinned=("pinned",)))) == "p" + "abcdAq"
+    assert names(merge([pool], Params(evidence_chunks=7, pinned=("pinned",)))) == "abcdApq"  # it is in anyway
 
 
 def test_the_fused_order_can_be_kept():

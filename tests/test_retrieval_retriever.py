@@ -13,9 +13,9 @@ import pytest
 from program.errors import LibraryError
 from program.params import SIGNALS, Params, SearchParams
 from program.retrieval.embedded import EmbeddedIndex
-from program.retrieval.encoders import passage_text
+from program.retrieval.encoders import encode_passages, passage_text
 from program.retrieval.index import Document
-from program.retrieval.retriever import Retriever, late_interaction, rank_pools, replay
+from program.retrieval.retriever import Retriever, rank_pools, replay
 from program.types import Chunk, Hit, Query
 from tests.fakes import HashEncoder
 
@@ -56,7 +56,7 @@ def index(tmp_path: Path, encoder: HashEncoder) -> Iterator[EmbeddedIndex]:
             Chunk(f"{topic}-{place}", topic, f"On {topic}", text, kind="abstract" if place == 0 else "passage")
             for place, text in enumerate(texts)
         ]
-        vectors, tokens = encoder.encode_with_tokens([passage_text(chunk) for chunk in chunks])
+        vectors, tokens = encode_passages(encoder, [passage_text(chunk) for chunk in chunks])
         index.replace(Document(topic, topic, topic), chunks, vectors, tokens)
     yield index
     index.close()
@@ -85,6 +85,14 @@ def test_passages_and_abstracts_are_taken_apart(retriever: Retriever):
     assert (kinds.count("passage"), kinds.count("abstract")) == (5, 2)
     (pool,) = retriever.pools([plain("adam memory")], SearchParams(passages=5, abstracts=0), OPEN)
     assert {hit.chunk.kind for hit in pool.hits} == {"passage"}
+
+
+def test_a_pinned_document_is_always_found(retriever: Retriever):
+    params = Params(pinned=("graph",), evidence_chunks=3)
+    search = SearchParams(passages=5, abstracts=0)
+    retrieval = retriever.retrieve([plain("dropout memory rate")], search, params)
+    assert "graph" in {hit.chunk.document for hit in retrieval.hits[:3]}
+    assert "graph" not in {hit.chunk.document for hit in retriever.retrieve([plain("dropout rate")], search, OPEN).hits}
 
 
 def test_queries_with_the_same_against_share_a_pool(retriever: Retriever):
@@ -208,7 +216,7 @@ def test_replaying_candidates_gives_what_searching_gives(
     search = SearchParams(passages=passages, abstracts=abstracts, alpha=alpha, fusion=fusion)
     for reranker in (None, FixedReranker([3.0])):
         retriever = Retriever(index, encoder, reranker)
-        params = Params(rrf_k=20, title_weight=2.0)
+        params = Params(rrf_k=20, title_weight=2.0, pinned=("graph",))
         searched = retriever.pools(queries, search, params)
         replayed = replay(retriever.candidates(queries, params), search, params)
         assert [pool.hits for pool in searched] == [pool.hits for pool in replayed]
@@ -217,11 +225,3 @@ def test_replaying_candidates_gives_what_searching_gives(
             assert np.allclose(one.signals, other.signals, atol=1e-6)
         ids = [[hit.chunk.id for hit in rank_pools(pools, params).hits] for pools in (searched, replayed)]
         assert ids[0] == ids[1]
-
-
-def test_late_interaction_is_the_mean_of_the_best_cosines():
-    query = np.array([[127, 0], [0, 127]], np.int8)
-    chunks = {"both": query[::-1], "one": query[:1], "none": query[:0]}
-    assert late_interaction(query, chunks) == pytest.approx({"both": 1.0, "one": 0.5, "none": 0.0})
-    assert late_interaction(query[:0], chunks) == {"both": 0.0, "one": 0.0, "none": 0.0}
-    assert late_interaction(query, {}) == {}

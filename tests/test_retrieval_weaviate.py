@@ -16,6 +16,7 @@ import pytest
 
 from program.errors import FormatMismatch, LibraryError, LibraryMissing, LibraryUnavailable, NotAllWritten
 from program.retrieval import weaviate_nodes, weaviate_schema, weaviate_write
+from program.retrieval.encoders import encode_passages
 from program.retrieval.index import Document
 from program.retrieval.weaviate import WeaviateIndex, remove
 from program.retrieval.weaviate_nodes import Address
@@ -51,7 +52,7 @@ def texts(name: str, number: int) -> list[str]:
 
 def put(index: WeaviateIndex, name: str, passages: list[str], vectors: object = None) -> None:
     chunks = [Chunk(f"{name}/{text}", name, name, text, position=place) for place, text in enumerate(passages)]
-    encoded, tokens = ENCODER.encode_with_tokens(passages)
+    encoded, tokens = encode_passages(ENCODER, passages)
     index.replace(Document(name, name, f"sha-{passages}"), chunks, vectors or encoded, tokens)  # type: ignore[arg-type]
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from program.retrieval.encoders import encode_passages
 from program.retrieval.index import Document
 from program.retrieval.weaviate import WeaviateIndex
 from program.retrieval.weaviate_nodes import Address, Nodes
@@ -48,7 +49,7 @@ def address_of(servers: list[Server]) -> Address:
 def put(index: WeaviateIndex, name: str) -> None:
     texts = [f"{name} carries parcel {place} of {name}" for place in range(PASSAGES)]
     chunks = [Chunk(f"{name}-{place:02}", name, "", text, position=place) for place, text in enumerate(texts)]
-    index.replace(Document(name, "", name), chunks, *ENCODER.encode_with_tokens(texts))
+    index.replace(Document(name, "", name), chunks, *encode_passages(ENCODER, texts))
 
 
 def census_of(alone: Address) -> tuple[int, ...]:

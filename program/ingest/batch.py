@@ -26,8 +26,9 @@ from program.ingest.plan import FileReport, Planner, Step
 from program.ingest.spool import Spool
 from program.ingest.unread import Unread
 from program.retrieval.embedded import FILE
-from program.retrieval.encoders import Encoder, Tokens, Vectors, passage_text
+from program.retrieval.encoders import Encoder, Vectors, encode_passages, passage_text
 from program.retrieval.index import Index
+from program.retrieval.late import Packed
 from program.types import Chunk
 
 #: (files done, files, what is being done); a file half of which is encoded counts half
@@ -142,12 +143,12 @@ class _Run:
                 self._say(1, f"writing {total} passages")
             self._change(step, spool.vectors, spool.tokens)
 
-    def _encoded(self, chunks: Sequence[Chunk]) -> tuple[Vectors, list[Tokens]]:
-        encoded = self._encoder().encode_with_tokens([passage_text(chunk) for chunk in chunks])
+    def _encoded(self, chunks: Sequence[Chunk]) -> tuple[Vectors, list[Packed]]:
+        encoded = encode_passages(self._encoder(), [passage_text(chunk) for chunk in chunks])
         self._pace.encoded(len(chunks))
         return encoded
 
-    def _change(self, step: Step, vectors: Vectors | Sequence[NDArray[np.float32]], tokens: Sequence[Tokens]) -> None:
+    def _change(self, step: Step, vectors: Vectors | Sequence[NDArray[np.float32]], tokens: Sequence[Packed]) -> None:
         """Make the step's report true."""
         if step.gone:
             self._index.delete(step.gone)

@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from program.errors import LibraryError
+from program.retrieval.late import Packed, packed_width
 
 
 class Spool:
     """`vectors` and `tokens` read like lists of what was added, each array loaded when it is asked for."""
 
     def __init__(self, folder: Path | None, dimensions: int) -> None:
-        """folder: where the files are kept, on a disk with room for 0.1 MB a passage; None for the system's own."""
+        """folder: where the files are kept, on a disk with room for 10 KB a passage; None for the system's own."""
         self.vectors = _Arrays(folder, np.float32, (dimensions,))
-        self.tokens = _Arrays(folder, np.int8, (-1, dimensions))
+        self.tokens = _Arrays(folder, np.uint8, (-1, packed_width(dimensions)))
 
-    def add(self, vectors: Iterable[NDArray[np.float32]], tokens: Iterable[NDArray[np.int8]]) -> None:
+    def add(self, vectors: Iterable[NDArray[np.float32]], tokens: Iterable[Packed]) -> None:
         self.vectors.add(vectors)
         self.tokens.add(tokens)
 

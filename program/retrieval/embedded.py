@@ -32,7 +32,8 @@ from program.retrieval.bm25 import idf
 from program.retrieval.database import Database, explained
 from program.retrieval.encoders import Encoder
 from program.retrieval.fusion import fuse_legs
-from program.retrieval.index import LEG_DEPTH, Document, Filters
+from program.retrieval.index import LEG_DEPTH, Document, Filters, check_vectors
+from program.retrieval.late import Packed, packed_width
 from program.retrieval.postings import BLOCK
 from program.retrieval.snapshot import KIND, NO_YEAR, Snapshot, best, number_of, write_columns
 from program.retrieval.vector_file import VectorFile
@@ -40,7 +41,7 @@ from program.types import Chunk, Fusion, Hit
 
 FILE = "index.sqlite3"
 VECTORS = FILE + "-vectors"
-SCHEMA_VERSION = "4"  # raised when the tables change, or what `analysis` makes of a text
+SCHEMA_VERSION = "4"  # raised when the tables change, what `analysis` makes of a text, or what `late` makes of tokens
 _values = attrgetter(*(column.name for column in fields(Chunk)))
 _CHUNK_COLUMNS = ", ".join(f'"{column.name}"' for column in fields(Chunk))
 _SCHEMA = f"""
@@ -159,7 +160,7 @@ class EmbeddedIndex:
         document: Document,
         chunks: Sequence[Chunk],
         vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]],
-        token_vectors: Sequence[NDArray[np.int8]],
+        token_vectors: Sequence[Packed],
     ) -> None:
         if not len(chunks) == len(vectors) == len(token_vectors):
             raise ValueError(f"{len(chunks)} chunks, {len(vectors)} vectors, {len(token_vectors)} token vectors")
@@ -207,11 +208,12 @@ class EmbeddedIndex:
             found = ((id, connection.execute("SELECT key FROM chunks WHERE id = ?", (id,)).fetchone()) for id in ids)
             return {id: state.matrix[row[0]].copy() for id, row in found if row}
 
-    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+    def token_vectors(self, ids: Sequence[str]) -> dict[str, Packed]:
         query = "SELECT tokens FROM chunks JOIN token_vectors USING (key) WHERE id = ?"
         with self._database.transaction() as connection:
             found = ((id, connection.execute(query, (id,)).fetchone()) for id in ids)
-            return {id: np.frombuffer(row[0], np.int8).reshape(-1, self.dimensions) for id, row in found if row}
+            width = packed_width(self.dimensions)
+            return {id: np.frombuffer(row[0], np.uint8).reshape(-1, width) for id, row in found if row}
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> dict[str, float]:
         with self._database.transaction() as connection:
@@ -261,14 +263,12 @@ class EmbeddedIndex:
         key: int,
         chunk: Chunk,
         vector: NDArray[np.float32],
-        tokens: NDArray[np.int8],
+        tokens: Packed,
     ) -> None:
-        width = (self.dimensions,)
-        if vector.shape != width or tokens.shape[1:] != width or not np.isfinite(vector).all():
-            raise ValueError(f"vectors {vector.shape} and {tokens.shape} of another width, or not finite")
+        check_vectors(vector, tokens, self.dimensions)
         columns = _values(chunk)
         connection.execute(f"INSERT INTO chunks VALUES (?, {', '.join('?' * len(columns))})", (key, *columns))
-        connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, tokens.astype(np.int8).tobytes()))
+        connection.execute("INSERT INTO token_vectors VALUES (?, ?)", (key, tokens.tobytes()))
 
     def _delete(self, connection: sqlite3.Connection, name: str) -> bool:
         rows = connection.execute("SELECT key, text, title FROM chunks WHERE document = ?", (name,))

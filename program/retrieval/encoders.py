@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from program.errors import WeightsError
+from program.retrieval.late import Packed, Tokens, pack
 from program.settings import Settings
 from program.tokens import TokenizerCount
 from program.types import Chunk
 from program.weights import find_encoder
 
 Vectors = NDArray[np.float32]
-Tokens = NDArray[np.int8]
 
 #: Word pieces MiniLM was trained on; text beyond its window is not seen by the encoder.
 WINDOW = 256
@@ -40,6 +40,12 @@ HUB_SECONDS = 1.0
 def passage_text(chunk: Chunk) -> str:
     """What encoders read of a chunk: its title and its text."""
     return f"{chunk.title}\n{chunk.text}" if chunk.title else chunk.text
+
+
+def encode_passages(encoder: Encoder, texts: Sequence[str]) -> tuple[Vectors, list[Packed]]:
+    """What an index keeps of passages: vectors, float32 [n, dimensions], and each one's packed token vectors."""
+    vectors, tokens = encoder.encode_with_tokens(texts)
+    return vectors, [pack(of_text) for of_text in tokens]
 
 
 class Encoder(Protocol):

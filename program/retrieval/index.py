@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from program.retrieval.late import Packed, packed_width
 from program.types import Chunk, ChunkKind, Fusion, Hit
 
 #: Hits each leg of a hybrid query gives to the fusion, at least: `search` takes max(k, LEG_DEPTH) of each.
@@ -43,6 +44,13 @@ class Document:
     characters: int = 0
     path: str = ""
     stamp: str = ""
+
+
+def check_vectors(vector: NDArray[np.float32], tokens: Packed, dimensions: int) -> None:
+    """Raises ValueError when a chunk's vector or packed token vectors are not what an index of this width keeps."""
+    fits = vector.shape == (dimensions,) and tokens.shape[1:] == (packed_width(dimensions),)
+    if not fits or tokens.dtype != np.uint8 or not np.isfinite(vector).all():
+        raise ValueError(f"vectors {vector.shape} and {tokens.dtype} {tokens.shape} do not fit, or are not finite")
 
 
 class Index(Protocol):
@@ -84,12 +92,12 @@ class Index(Protocol):
         document: Document,
         chunks: Sequence[Chunk],
         vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]],
-        token_vectors: Sequence[NDArray[np.int8]],
+        token_vectors: Sequence[Packed],
     ) -> None:
         """Put the document in the place of the one of that name, if any, in one step: a reader sees the old chunks or
-        the new ones. vectors: float32 [chunks, d], or one of [d] for each chunk; token_vectors: int8 [tokens, d] for
-        each chunk. Both are gone through once, in order, so that sequences may load what they give. Raises ValueError
-        for vectors that do not fit."""
+        the new ones. vectors: float32 [chunks, d], or one of [d] for each chunk; token_vectors: those of each
+        chunk, packed. Both are gone through once, in order, so that sequences may
+        load what they give. Raises ValueError for vectors that do not fit."""
         ...
 
     def rename(self, name: str, document: Document, id_of: Callable[[Chunk], str]) -> None:
@@ -114,8 +122,8 @@ class Index(Protocol):
         """Chunk id to vector, float32 [d]; unknown ids are left out."""
         ...
 
-    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
-        """Chunk id to token vectors, int8 [tokens, d]; unknown ids are left out."""
+    def token_vectors(self, ids: Sequence[str]) -> dict[str, Packed]:
+        """Chunk id to packed token vectors; unknown ids are left out."""
         ...
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> Mapping[str, float]:

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from program.params import Params, SearchParams
 from program.retrieval.analysis import query_terms, terms
-from program.retrieval.encoders import Encoder, Reranker, Tokens, Vectors, passage_text
+from program.retrieval.encoders import Encoder, Reranker, Vectors, passage_text
 from program.retrieval.fusion import fuse, reciprocal_rank_fusion
 from program.retrieval.index import LEG_DEPTH, Filters, Index
+from program.retrieval.late import Tokens, late_interaction
+from program.retrieval.links import links, name_of, stands_in
 from program.retrieval.rank import Features, merge, select, signals
 from program.types import ChunkKind, Hit, Query
 
@@ -50,9 +52,9 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """The two legs of one query for one kind of chunk, LEG_DEPTH deep."""
+    """The two legs of one query for some of the chunks, LEG_DEPTH deep."""
 
-    kind: ChunkKind
+    filters: Filters
     dense: tuple[Hit, ...]
     lexical: tuple[Hit, ...]
 
@@ -95,10 +97,10 @@ class Retriever:
                     k=k,
                     alpha=search.alpha,
                     fusion=search.fusion,
-                    filters=Filters(kind=kind),
+                    filters=filters,
                     title_weight=params.title_weight,
                 )
-                for kind, k in _sizes(search)
+                for filters, k in _takes(search, params)
             ]
 
         if len(queries) > 1:
@@ -112,10 +114,11 @@ class Retriever:
     def candidates(self, queries: Sequence[Query], params: Params) -> Candidates:
         """What `replay` needs to give the pools of these queries under any search parameters.
 
-        Of `params`, only `title_weight` counts: it changes the legs themselves. Raises LibraryError.
+        Of `params`, only `title_weight` and `pinned` count: they change the legs themselves. Raises LibraryError.
         """
         encoded = self._encode(queries)
-        legs = tuple(tuple(self._legs(query, encoded, kind, params) for kind, _ in _KINDS) for query in queries)
+        each = [filters for filters, _ in _takes(SearchParams(), params)]
+        legs = tuple(tuple(self._legs(query, encoded, filters, params) for filters in each) for query in queries)
         hits: dict[str, dict[str, Hit]] = {}
         for query, pair in zip(queries, legs, strict=True):
             found = hits.setdefault(query.against, {})
@@ -123,7 +126,7 @@ class Retriever:
         features = {against: self._features(against, list(found.values()), encoded) for against, found in hits.items()}
         return Candidates(tuple(queries), legs, features)
 
-    def _legs(self, query: Query, encoded: _Encoded, kind: ChunkKind, params: Params) -> Legs:
+    def _legs(self, query: Query, encoded: _Encoded, filters: Filters, params: Params) -> Legs:
         dense, lexical = (
             self.index.search(
                 query.text,
@@ -131,12 +134,12 @@ class Retriever:
                 k=LEG_DEPTH,
                 alpha=alpha,
                 fusion="ranked",
-                filters=Filters(kind=kind),
+                filters=filters,
                 title_weight=params.title_weight,
             )
             for alpha in (1.0, 0.0)
         )
-        return Legs(kind, tuple(dense), tuple(lexical))
+        return Legs(filters, tuple(dense), tuple(lexical))
 
     def _encode(self, queries: Sequence[Query]) -> _Encoded:
         """Vector and token vectors of every text that is searched or ranked against, in one batch."""
@@ -149,17 +152,21 @@ class Retriever:
         vector, tokens = encoded[against]
         vectors = self.index.vectors(ids)
         late = late_interaction(tokens, self.index.token_vectors(ids))
-        wanted = query_terms(against)
-        mass = self.index.inverse_document_frequency(wanted)
+        mass = self.index.inverse_document_frequency(query_terms(against))
+        asked = terms(against)
+        words = {hit.chunk.id: terms(hit.chunk.text) for hit in hits}
+        names = links([hit.chunk for hit in hits], words)
         logits = self.reranker.logits(against, [passage_text(hit.chunk) for hit in hits]) if self.reranker else None
         features = {}
         for row, hit in enumerate(hits):
-            title = set(terms(hit.chunk.title))
-            features[hit.chunk.id] = Features(
-                late_interaction=late.get(hit.chunk.id, 0.0),
-                dense=float(vectors[hit.chunk.id] @ vector) if hit.chunk.id in vectors else hit.dense,
-                coverage=_share(mass, title.union(terms(hit.chunk.text))),
-                title=_share(mass, title),
+            id, title = hit.chunk.id, set(terms(hit.chunk.title))
+            features[id] = Features(
+                late_interaction=late.get(id, 0.0),
+                dense=float(vectors[id] @ vector) if id in vectors else hit.dense,
+                covered=_shares(mass, title.union(words[id])),
+                title=sum(_shares(mass, title).values()),
+                named=stands_in(name_of(hit.chunk.title), asked),
+                names=names[id],
                 cross_encoder=None if logits is None else float(logits[row]),
             )
         return features
@@ -167,12 +174,12 @@ class Retriever:
 
 def replay(candidates: Candidates, search: SearchParams, params: Params) -> list[Pool]:
     """The pools that `Retriever.pools` gives for the same queries, from their candidates. Pure."""
-    sizes = dict(_sizes(search))
+    sizes = dict(_takes(search, params))
     rankings = [
         [
-            fuse(legs.dense, legs.lexical, alpha=search.alpha, fusion=search.fusion, k=sizes[legs.kind])
+            fuse(legs.dense, legs.lexical, alpha=search.alpha, fusion=search.fusion, k=sizes[legs.filters])
             for legs in pair
-            if legs.kind in sizes
+            if legs.filters in sizes
         ]
         for pair in candidates.legs
     ]
@@ -187,28 +194,14 @@ def rank_pools(pools: Sequence[Pool], params: Params) -> Retrieval:
     return Retrieval(tuple(pools), tuple(tuple(hits) for hits in ranked), tuple(merge(ranked, params)), notes)
 
 
-def late_interaction(query: Tokens, chunks: Mapping[str, Tokens]) -> dict[str, float]:
-    """MaxSim (Khattab and Zaharia 2020): for each query token its best cosine in the chunk, then the mean, in [-1, 1].
-
-    query: int8 [q, d], chunks: id to int8 [t, d], unit vectors times 127. Chunks without tokens score 0.
-    """
-    filled = {id: tokens for id, tokens in chunks.items() if len(tokens)}
-    if not filled or not len(query):
-        return dict.fromkeys(chunks, 0.0)
-    joined = np.concatenate(list(filled.values())).astype(np.float32)
-    cosines = joined @ query.astype(np.float32).T / 127**2
-    begins = np.cumsum([0, *(len(tokens) for tokens in filled.values())])[:-1]
-    scores = np.maximum.reduceat(cosines, begins, axis=0).mean(axis=1)
-    return dict.fromkeys(chunks, 0.0) | {id: float(score) for id, score in zip(filled, scores, strict=True)}
-
-
 _Encoded = dict[str, tuple[Vectors, Tokens]]
-_KINDS: tuple[tuple[ChunkKind, str], ...] = (("passage", "passages"), ("abstract", "abstracts"))
 
 
-def _sizes(search: SearchParams) -> list[tuple[ChunkKind, int]]:
-    """How many hits of which kind one query takes."""
-    return [(kind, size) for kind, name in _KINDS if (size := getattr(search, name))]
+def _takes(search: SearchParams, params: Params) -> list[tuple[Filters, int]]:
+    """How many hits one query takes, of which chunks: passages, abstracts, and the best of each pinned document."""
+    kinds: list[tuple[ChunkKind, int]] = [("passage", search.passages), ("abstract", search.abstracts)]
+    takes = [(Filters(kind=kind), size) for kind, size in kinds if size]
+    return takes + [(Filters(document=name), 1) for name in params.pinned]
 
 
 def _join(queries: Sequence[Query], rankings: Sequence[Sequence[Sequence[Hit]]], rrf_k: int) -> dict[str, list[Hit]]:
@@ -226,7 +219,7 @@ def _pool(against: str, hits: Sequence[Hit], features: Mapping[str, Features]) -
     return Pool(against, tuple(hits), signals(hits, features, usable), usable, note)
 
 
-def _share(mass: Mapping[str, float], found: set[str]) -> float:
-    """Share of the idf mass that the found terms carry, in [0, 1]."""
+def _shares(mass: Mapping[str, float], found: set[str]) -> dict[str, float]:
+    """The found terms that carry idf mass, with their shares of all of it."""
     total = sum(mass.values())
-    return sum(value for term, value in mass.items() if term in found) / total if total > 0 else 0.0
+    return {term: value / total for term, value in mass.items() if term in found} if total > 0 else {}

@@ -23,6 +23,7 @@ from program.retrieval.analysis import query_terms
 from program.retrieval.encoders import Encoder
 from program.retrieval.fusion import fuse_legs
 from program.retrieval.index import LEG_DEPTH, Document, Filters
+from program.retrieval.late import Packed
 from program.retrieval.weaviate_nodes import SCHEMA, Address, Nodes
 from program.retrieval.weaviate_read import IDS, Reader, Statistics, Words, best_first, census, cosines
 from program.retrieval.weaviate_schema import check, drop, library, make, moved, require
@@ -133,7 +134,7 @@ class WeaviateIndex:
         document: Document,
         chunks: Sequence[Chunk],
         vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]],
-        token_vectors: Sequence[NDArray[np.int8]],
+        token_vectors: Sequence[Packed],
     ) -> None:
         if not len(chunks) == len(vectors) == len(token_vectors):
             raise ValueError(f"{len(chunks)} chunks, {len(vectors)} vectors, {len(token_vectors)} token vectors")
@@ -167,7 +168,7 @@ class WeaviateIndex:
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         return self._reader.vectors(ids)
 
-    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+    def token_vectors(self, ids: Sequence[str]) -> dict[str, Packed]:
         return self._reader.token_vectors(ids)
 
     def inverse_document_frequency(self, terms: Sequence[str]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from program.retrieval import bm25
 from program.retrieval.index import Document, Filters
+from program.retrieval.late import Packed
 from program.retrieval.weaviate_nodes import Nodes
 from program.retrieval.weaviate_schema import (
     CHUNK_PROPERTIES,
@@ -24,9 +25,6 @@ from program.retrieval.weaviate_schema import (
     to_tokens,
 )
 from program.types import Chunk, ChunkKind
-
-if TYPE_CHECKING:
-    pass
 
 #: Ids in one request, documents in one page, positions in one page of a document's chunks.
 IDS, PAGE, POSITIONS = 500, 1000, 1000
@@ -170,7 +168,7 @@ class Reader:
         pages = (self._page("chunks", which, 2 * IDS, more) for which in _by_ids(ids))
         return {item.properties["chunk"]: _vector(item) for page in pages for item in page}
 
-    def token_vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+    def token_vectors(self, ids: Sequence[str]) -> dict[str, Packed]:
         more: dict[str, Any] = {"return_properties": ["chunk", "tokens"]}
         pages = (self._page("tokens", which, 2 * IDS, more) for which in _by_ids(ids))
         return {

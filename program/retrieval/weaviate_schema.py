@@ -19,12 +19,12 @@ from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
 from program.retrieval.analysis import terms
 from program.retrieval.bm25 import K1, B, Extent
 from program.retrieval.index import Document
+from program.retrieval.late import Packed, packed_width
 from program.retrieval.weaviate_nodes import Address
 from program.types import Chunk
 
@@ -182,15 +182,15 @@ def to_chunk(properties: Mapping[str, Any]) -> Chunk:
     return Chunk(**{name: value for name, value in values.items() if value is not None})
 
 
-def from_tokens(chunk: Chunk, version: str, tokens: NDArray[np.int8]) -> dict[str, Any]:
+def from_tokens(chunk: Chunk, version: str, tokens: Packed) -> dict[str, Any]:
     # Text, not a blob, whose every byte the server would check against a pattern: eight times the time.
-    packed = base64.b64encode(np.ascontiguousarray(tokens, np.int8).tobytes()).decode()
+    packed = base64.b64encode(tokens.tobytes()).decode()
     state = {"version": version, "mark": mark(version, chunk.id)}
     return {"chunk": chunk.id, "document": chunk.document, "tokens": packed} | state
 
 
-def to_tokens(properties: Mapping[str, Any], dimensions: int) -> NDArray[np.int8]:
-    return np.frombuffer(base64.b64decode(properties["tokens"] or ""), np.int8).reshape(-1, dimensions)
+def to_tokens(properties: Mapping[str, Any], dimensions: int) -> Packed:
+    return np.frombuffer(base64.b64decode(properties["tokens"] or ""), np.uint8).reshape(-1, packed_width(dimensions))
 
 
 def from_row(row: Row) -> dict[str, Any]:

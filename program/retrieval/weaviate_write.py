@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from program.errors import LibraryError, NotAllWritten, cause_of
 from program.retrieval.analysis import terms
 from program.retrieval.bm25 import Extent
-from program.retrieval.index import Document
+from program.retrieval.index import Document, check_vectors
+from program.retrieval.late import Packed
 from program.retrieval.weaviate_nodes import WRITE, Nodes
 from program.retrieval.weaviate_schema import (
     LEDGER,
@@ -53,7 +54,7 @@ AWAY = 30.0
 
 Level = Literal["QUORUM", "ALL"]
 T = TypeVar("T")
-Part = tuple[Chunk, NDArray[np.float32], NDArray[np.int8]]
+Part = tuple[Chunk, NDArray[np.float32], Packed]
 
 
 class Writer:
@@ -61,7 +62,7 @@ class Writer:
 
     def __init__(self, nodes: Nodes, dimensions: int) -> None:
         self._nodes = nodes
-        self._width = (dimensions,)
+        self._dimensions = dimensions
         self._whole_from = 0.0  # when all replicas are expected to take a write again
 
     def put(self, document: Document, chunks: Sequence[Chunk], parts: Iterable[Part]) -> None:
@@ -136,8 +137,7 @@ class Writer:
         from weaviate.classes.data import DataObject
 
         for _, vector, tokens in batch:
-            if vector.shape != self._width or tokens.shape[1:] != self._width or not np.isfinite(vector).all():
-                raise ValueError(f"vectors {vector.shape} and {tokens.shape} of another width, or not finite")
+            check_vectors(vector, tokens, self._dimensions)
         tokens_of = [
             DataObject(properties=from_tokens(chunk, version, tokens), uuid=object_id(version, 0, chunk))
             for chunk, _, tokens in batch
