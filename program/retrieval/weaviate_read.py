@@ -25,9 +25,6 @@ from program.retrieval.weaviate_schema import (
 )
 from program.types import Chunk, ChunkKind
 
-if TYPE_CHECKING:
-    pass
-
 #: Ids in one request, documents in one page, positions in one page of a document's chunks.
 IDS, PAGE, POSITIONS = 500, 1000, 1000
 #: Positions of chunks are below this.
