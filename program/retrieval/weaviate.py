@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weaviate import WeaviateClient
 
 #: Candidates of the lexical leg for each hit it keeps: Weaviate's own order is near ours, not the same.
-DEEPER = 2
+DEEPER = 3
 
 
 class WeaviateIndex:
