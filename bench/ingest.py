@@ -5,7 +5,7 @@
 readers: pages a second of each reader, over ../shared/datasets and files made here. A page is a PDF's, a
 picture, else 3,000 characters of text. `ratio` is to PyMuPDF alone, which gives a PDF's text in its raw order.
 encoders: chunks of the demo library embedded a second, and recall on the labelled questions that stand alone (train and
-dev parts). `cosine` is the mean to the vectors as they are now. To be chosen: the fastest with the same recall. ONNX is
+dev parts). `cosine` is the mean to float32's vectors. To be chosen: the fastest with the same recall. ONNX is
 left out where onnxruntime, onnx and onnxscript are not installed.
 scale: `ingest` of real texts, once with a stand-in encoder that costs nothing (reading, chunking and writing alone) and
 once with the real one, over fewer chunks unless --real says so. Memory is the process's, the reading process apart.

@@ -54,14 +54,12 @@ class Way:
         return encoder
 
 
-def _as_it_is(_model: Any) -> None:
-    pass
+def _float32(model: Any) -> None:
+    model.float()
 
 
 def _bfloat16(model: Any) -> None:
-    import torch
-
-    model.to(torch.bfloat16)
+    model.bfloat16()
 
 
 def _onnx(model: Any, int8: bool = False) -> None:
@@ -69,7 +67,7 @@ def _onnx(model: Any, int8: bool = False) -> None:
     from onnxruntime import InferenceSession
     from transformers.modeling_outputs import BaseModelOutput
 
-    network = model[0].model
+    network = model[0].model.float()
     names = ("input_ids", "attention_mask", "token_type_ids")
 
     class Plain(torch.nn.Module):
@@ -119,7 +117,7 @@ def _onnx_int8(model: Any) -> None:
 WAYS = {
     way.name: way
     for way in (
-        Way("torch float32 (as now)", _as_it_is),
+        Way("torch float32", _float32),
         Way("torch bfloat16", _bfloat16),
         Way("ONNX float32", _onnx, EXPORTING),
         Way("ONNX int8", _onnx_int8, EXPORTING),

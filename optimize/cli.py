@@ -289,7 +289,8 @@ def _prepare(
     from program import artifact as artifacts
     from program import terminal
     from program.library import open_library
-    from program.retrieval.encoders import load_encoder, load_reranker
+    from program.retrieval.encoders import load_encoder
+    from program.retrieval.rerankers import load_reranker
     from program.retrieval.retriever import Retriever
     from program.settings import settings_from
 

@@ -27,7 +27,8 @@ from program.errors import ArtifactError
 from program.library import open_library
 from program.params import Params
 from program.pipeline import AdaptiveRAG
-from program.retrieval.encoders import load_encoder, load_reranker
+from program.retrieval.encoders import load_encoder
+from program.retrieval.rerankers import load_reranker
 from program.retrieval.retriever import Retriever
 from program.router import RouterHead
 from program.settings import Settings, settings_from, shipped

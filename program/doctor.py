@@ -134,7 +134,7 @@ def _encoder(settings: Settings) -> Check:
 
 
 def _reranker(settings: Settings) -> Check:
-    from program.retrieval.encoders import load_reranker
+    from program.retrieval.rerankers import load_reranker
 
     reranker = load_reranker(settings)
     if reranker is None:

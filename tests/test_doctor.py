@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from program import cli, doctor
 from program.errors import WeightsError
-from program.retrieval import encoders
+from program.retrieval import encoders, rerankers
 from program.retrieval.embedded import FILE, EmbeddedIndex
 from program.settings import Settings
 from tests.fakes import HashEncoder
@@ -19,7 +19,7 @@ from tests.fakes import HashEncoder
 def encoder(monkeypatch):
     fake = HashEncoder()
     monkeypatch.setattr(encoders, "load_encoder", lambda settings: fake)
-    monkeypatch.setattr(encoders, "load_reranker", lambda settings: None)
+    monkeypatch.setattr(rerankers, "load_reranker", lambda settings: None)
     for name in ("RAG_LM", "RAG_INDEX", "RAG_WEIGHTS", "RAG_LM_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     return fake
@@ -103,7 +103,7 @@ def test_reranker_says_which_is_in_use(settings, monkeypatch):
     class CrossEncoder:
         name = "tiny"
 
-    monkeypatch.setattr(encoders, "load_reranker", lambda settings: CrossEncoder())
+    monkeypatch.setattr(rerankers, "load_reranker", lambda settings: CrossEncoder())
     assert check("reranker", settings).message == "cross-encoder tiny"
 
 

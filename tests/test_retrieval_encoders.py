@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from program.errors import WeightsError
 from program.params import Params, SearchParams
-from program.retrieval import encoders
+from program.retrieval import encoders, hub, rerankers
 from program.retrieval.embedded import EmbeddedIndex
-from program.retrieval.encoders import load_encoder, load_reranker, passage_text
+from program.retrieval.encoders import encode_passages, load_encoder, passage_text
 from program.retrieval.index import Document
+from program.retrieval.rerankers import load_reranker
 from program.retrieval.retriever import Retriever
 from program.settings import Settings
 from program.types import Chunk, Query
@@ -165,6 +168,53 @@ def test_no_cross_encoder(tmp_path: Path):
         load_reranker(settings(reranker=str(tmp_path)))
 
 
+class FakeRuntime(ModuleType):
+    """Stands for onnxruntime: its sessions add up the token ids of each pair."""
+
+    def __init__(self, outputs: int = 1) -> None:
+        super().__init__("onnxruntime")
+        self.outputs = outputs
+
+    class SessionOptions:
+        def add_session_config_entry(self, name: str, value: str) -> None: ...
+
+    def InferenceSession(self, file: Path, options: object, providers: list[str]):  # noqa: N802
+        def run(_: None, given: dict[str, np.ndarray]) -> list[np.ndarray]:
+            assert {array.dtype for array in given.values()} == {np.dtype(np.int64)}
+            return [np.tile((given["input_ids"] * given["attention_mask"]).sum(axis=1, keepdims=True), self.outputs)]
+
+        inputs = [SimpleNamespace(name=name) for name in ("input_ids", "attention_mask")]
+        return SimpleNamespace(run=run, get_inputs=lambda: inputs)
+
+
+def onnx_folder(path: Path, monkeypatch: pytest.MonkeyPatch, outputs: int = 1) -> Path:
+    monkeypatch.setitem(sys.modules, "onnxruntime", FakeRuntime(outputs))
+    monkeypatch.setattr(rerankers, "find_spec", lambda name: name)
+    file = reranker_folder(path) / "onnx" / "model.onnx"
+    file.parent.mkdir()
+    file.touch()
+    return path
+
+
+def test_an_onnx_file_is_used_where_there_is_something_to_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    reranker = load_reranker(settings(reranker=str(onnx_folder(tmp_path, monkeypatch))))
+    assert isinstance(reranker, rerankers.OnnxReranker)
+    texts = ["alpha " * n for n in (20, 1, 7, 0, 3) * 5]  # more than a batch, in no order of length
+    place = {word: id for id, word in enumerate(WORDS)}
+    around = place["[CLS]"] + 2 * place["[SEP]"]
+    expected = [around + place["beta"] + place["alpha"] * n for n in (20, 1, 7, 0, 3) * 5]
+    assert reranker.logits("beta", texts).tolist() == expected
+    assert reranker.logits("beta", []).shape == (0,)
+    rerankers._reranker.cache_clear()
+    monkeypatch.setattr(rerankers, "find_spec", lambda name: None)
+    assert isinstance(load_reranker(settings(reranker=str(tmp_path))), rerankers.CrossEncoderReranker)
+
+
+def test_an_onnx_file_with_two_outputs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(WeightsError, match="2 outputs"):
+        load_reranker(settings(reranker=str(onnx_folder(tmp_path, monkeypatch, outputs=2))))
+
+
 @pytest.fixture
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A hub that cannot be reached, and a record of the attempts."""
@@ -184,10 +234,10 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(httpx, "head", refuse)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", not_cached)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    for cached in (encoders._from_hub, encoders._hub_answers):
+    for cached in (hub.from_hub, hub.hub_answers):
         cached.cache_clear()
     yield attempts
-    for cached in (encoders._from_hub, encoders._hub_answers):
+    for cached in (hub.from_hub, hub.hub_answers):
         cached.cache_clear()
 
 
@@ -217,7 +267,7 @@ def test_the_real_encoder_finds_what_a_question_is_about(tmp_path: Path):
     encoder = load_encoder(settings())
     index = EmbeddedIndex.open(tmp_path, encoder.fingerprint, encoder.dimensions, create=True)
     chunks = [Chunk(passage["id"], "hotpotqa", passage["title"], passage["text"]) for passage in passages]
-    vectors, tokens = encoder.encode_with_tokens([passage_text(chunk) for chunk in chunks])
+    vectors, tokens = encode_passages(encoder, [passage_text(chunk) for chunk in chunks])
     index.replace(Document("hotpotqa", "HotpotQA", "sha"), chunks, vectors, tokens)
     retriever = Retriever(index, encoder)
     found = 0

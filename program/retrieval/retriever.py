@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from program.params import Params, SearchParams
 from program.retrieval.analysis import query_terms, terms
-from program.retrieval.encoders import Encoder, Reranker, Vectors, passage_text
+from program.retrieval.encoders import Encoder, Vectors, passage_text
 from program.retrieval.fusion import fuse, reciprocal_rank_fusion
 from program.retrieval.index import LEG_DEPTH, Filters, Index
 from program.retrieval.late import Tokens, late_interaction
 from program.retrieval.links import links, name_of, stands_in
 from program.retrieval.rank import Features, merge, select, signals
+from program.retrieval.rerankers import Reranker
 from program.types import ChunkKind, Hit, Query
 
 
