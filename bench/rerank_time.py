@@ -4,8 +4,8 @@
 
 Reads ../shared/datasets (HotpotQA), with the index that bench/retrieval.py makes. The cross-encoders have random
 weights: 2 and 6 layers of MiniLM's width (384), by PyTorch and, where onnxruntime, onnx and onnxscript are installed,
-as ONNX files, whole and in eight bits; what eight bits cost in quality cannot be seen with random weights.
-Times are medians in milliseconds of one run over the same pairs.
+as ONNX files, whole and in eight bits; what eight bits cost in quality cannot be seen with random weights. Times are
+medians in milliseconds of one run over the same pairs.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Run:
                     )
                 except LanguageModelError:
                     made = [Query(question, question)]
-            return {"asked": question, "queries": [[q.text, q.against, q.dense] for q in made]}
+            return {"asked": question, "queries": [[q.text, q.against, q.dense, q.itself] for q in made]}
 
         inputs = [label.question, label.transform, label.model_dump()["history"], library]
         found = self.journal.once("queries", inputs, work)

@@ -1,8 +1,8 @@
 """Tunes retrieval and ranking over candidates that were taken once. No language model.
 
 1. `fit_ranker`: the ranker's weights, a pairwise logistic regression of gold over the rest on its signals (train).
-2. `tune_search`: k, alpha, fusion and title weight, shared by all transforms; a transform with ENOUGH labels gets its
-   own afterwards.
+2. `tune_search`: k, alpha, fusion, whether the question joins a transform's queries, and title weight, shared by all
+   transforms; a transform with ENOUGH labels gets its own afterwards.
 3. `tune_cuts`: the bars under which hits are dropped, and the places kept for abstracts.
 
 Labels are few, so every objective pulls towards the defaults (PRIOR), and what does not win on dev is not kept.
@@ -175,6 +175,7 @@ def _search_study(
             abstracts=trial.suggest_categorical("abstracts", _grid(ABSTRACTS, default.abstracts)),
             alpha=trial.suggest_categorical("alpha", _grid(ALPHAS, default.alpha)),
             fusion=trial.suggest_categorical("fusion", ("relative", "ranked")),
+            question=trial.suggest_categorical("question", (True, False)),
         )
         if only is not None:
             return params.model_copy(update={"search": {**params.search, only: search}})
@@ -187,7 +188,7 @@ def _search_study(
         step()
         candidate = tried(trial)
         search = candidate.search_for(only or "clear")
-        key = (search.passages, search.abstracts, search.alpha, search.fusion, candidate.title_weight)
+        key = (search.passages, search.abstracts, search.alpha, search.fusion, search.question, candidate.title_weight)
         if key not in known:
             if len(known) >= MOST_REPLAYS:
                 raise optuna.TrialPruned
@@ -213,6 +214,7 @@ def _moved(search: SearchParams, candidate: Params, default: SearchParams, param
         + abs(search.abstracts - default.abstracts) / 5
         + abs(candidate.title_weight - params.title_weight) / 2
         + (search.fusion != default.fusion) / 2
+        + (search.question != default.question) / 2
     )
     return PRIOR * float(away)
 

@@ -46,6 +46,7 @@ class SearchParams(Bounded):
     abstracts: int = Field(5, ge=0, le=25)
     alpha: float = Field(0.4, ge=0.0, le=1.0)
     fusion: Fusion = "relative"
+    question: bool = True  # beside queries that are ranked against other texts, the question has a pool of its own
 
 
 class RankWeights(Bounded):

@@ -1,8 +1,8 @@
 """The fix for each kind of question: what is searched, and what the hits are ranked against.
 
     clear          the question itself
-    vague          Rewrite: a precise wording, and ranked against it
-    compound       Decompose: sub-questions, each with its own pool and slots
+    vague          Rewrite: a precise wording, and ranked against it; beside it the question
+    compound       Decompose: sub-questions, each with its own pool and slots; beside them the question
     broad          MultiQuery: the question and variants, one pool by reciprocal rank fusion
     needs_context  StepBack: the question and a more general one, one pool
     hyde           Hyde: an imagined passage on the dense side, the question's words on the lexical side
@@ -67,6 +67,16 @@ def plain(question: str) -> list[Query]:
     return [Query(question, against=question)]
 
 
+def with_question(question: str, queries: Sequence[Query]) -> list[Query]:
+    """The queries, and before them the question itself where none of them is ranked against it.
+
+    A rewrite may lose a name, and a sub-question what the others ask; one more search costs milliseconds.
+    """
+    if any(query.against == question for query in queries):
+        return list(queries)
+    return [Query(question, against=question, itself=True), *queries]
+
+
 class Standalone(dspy.Module):
     """Folds the conversation into a follow-up, so that everything after reads one question."""
 
@@ -88,8 +98,7 @@ class Rewrite(dspy.Module):
     def forward(self, question: str, _limit: int, headings: str) -> list[Query]:
         reworded = call(self.rewrite, headings=headings, question=question).rewritten
         rewritten = _clean([reworded], 1) or [question]
-        # The user's own words are searched too: a rewrite may lose a name, and one more search costs milliseconds.
-        return [Query(rewritten[0], against=rewritten[0]), Query(question, against=rewritten[0])]
+        return [Query(rewritten[0], against=rewritten[0])]
 
 
 class Decompose(dspy.Module):
@@ -147,8 +156,7 @@ class Transforms(dspy.Module):
         """Queries for a question. headings: what the library has near it, as `headings_of` gives them."""
         if transform == "clear":
             return plain(question)
-        queries: list[Query] = getattr(self, transform)(question, limit, headings)
-        return queries
+        return with_question(question, getattr(self, transform)(question, limit, headings))
 
 
 _LEANS = re.compile(

@@ -92,12 +92,14 @@ class Chunk:
 class Query:
     """One search. Hits are ranked against `against`; queries with the same `against` share one pool.
 
-    `dense` replaces `text` on the dense side only (a HyDE passage).
+    `dense` replaces `text` on the dense side only (a HyDE passage). itself: the question, beside what a transform made
+    of it; it is searched where `SearchParams.question` says so.
     """
 
     text: str
     against: str
     dense: str | None = None
+    itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)

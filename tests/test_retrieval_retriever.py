@@ -126,6 +126,15 @@ def test_every_pool_has_its_slots(retriever: Retriever):
     assert len(retrieval.ranked) == 2
 
 
+def test_the_question_itself_is_searched_where_the_numbers_say_so(retriever: Retriever):
+    queries = [Query("graph rate", "graph rate", itself=True), plain("policy")]
+    both = retriever.retrieve(queries, SearchParams(), OPEN)
+    assert [pool.against for pool in both.pools] == ["graph rate", "policy"]
+    assert both.hits[0].chunk.id == "graph-3"
+    alone = retriever.retrieve(queries, SearchParams(question=False), OPEN)
+    assert [pool.against for pool in alone.pools] == ["policy"]
+
+
 def test_all_texts_are_encoded_in_one_batch(retriever: Retriever, encoder: HashEncoder):
     encoder.calls.clear()
     retriever.retrieve([Query("one", "asked"), Query("two", "asked", dense="three")], SearchParams(), Params())
@@ -197,13 +206,14 @@ QUERIES = [
     [Query("attention memory", "asked about adam"), Query("graph rate", "asked about adam")],
     [plain("word error"), plain("policy images")],
     [Query("residual", "residual", dense="A residual model lowers the error.")],
+    [Query("graph rate", "graph rate", itself=True), plain("policy images")],
 ]
 
 
 @pytest.mark.parametrize("queries", QUERIES)
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("fusion", ["ranked", "relative"])
-@pytest.mark.parametrize(("passages", "abstracts"), [(5, 0), (12, 3), (100, 25)])
+@pytest.mark.parametrize(("passages", "abstracts", "question"), [(5, 0, True), (12, 3, False), (100, 25, True)])
 def test_replaying_candidates_gives_what_searching_gives(
     index: EmbeddedIndex,
     encoder: HashEncoder,
@@ -212,8 +222,9 @@ def test_replaying_candidates_gives_what_searching_gives(
     fusion: str,
     passages: int,
     abstracts: int,
+    question: bool,
 ):
-    search = SearchParams(passages=passages, abstracts=abstracts, alpha=alpha, fusion=fusion)
+    search = SearchParams(passages=passages, abstracts=abstracts, alpha=alpha, fusion=fusion, question=question)
     for reranker in (None, FixedReranker([3.0])):
         retriever = Retriever(index, encoder, reranker)
         params = Params(rrf_k=20, title_weight=2.0, pinned=("graph",))

@@ -1,6 +1,6 @@
 import pytest
 
-from program.transforms import headings_of, plain, refers_back
+from program.transforms import headings_of, plain, refers_back, with_question
 from program.types import Chunk, Hit, Query
 
 
@@ -39,6 +39,12 @@ def test_headings_tell_several_documents_apart_and_say_nothing_of_one() -> None:
 
 def test_a_plain_question_is_searched_and_ranked_as_it_is() -> None:
     assert plain("x?") == [Query("x?", against="x?")]
+
+
+def test_the_question_joins_queries_that_are_ranked_against_other_texts() -> None:
+    rewrite, variant = Query("y?", against="y?"), Query("z?", against="x?")
+    assert with_question("x?", [rewrite]) == [Query("x?", against="x?", itself=True), rewrite]
+    assert with_question("x?", [Query("x?", against="x?"), variant]) == [Query("x?", against="x?"), variant]
 
 
 def test_a_follow_up_too_long_to_be_repeated_is_left_as_it_is() -> None:

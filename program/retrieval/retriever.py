@@ -88,6 +88,7 @@ class Retriever:
 
     def pools(self, queries: Sequence[Query], search: SearchParams, params: Params) -> list[Pool]:
         """Unranked candidates, one pool for each distinct `against`, in order. Raises LibraryError."""
+        queries = [query for query in queries if _is_searched(query, search)]
         encoded = self._encode(queries)
 
         def ranked(query: Query) -> list[list[Hit]]:
@@ -182,9 +183,10 @@ def replay(candidates: Candidates, search: SearchParams, params: Params) -> list
             for legs in pair
             if legs.filters in sizes
         ]
-        for pair in candidates.legs
+        for query, pair in zip(candidates.queries, candidates.legs, strict=True)
+        if _is_searched(query, search)
     ]
-    joined = _join(candidates.queries, rankings, params.rrf_k)
+    joined = _join([query for query in candidates.queries if _is_searched(query, search)], rankings, params.rrf_k)
     return [_pool(against, hits, candidates.features[against]) for against, hits in joined.items()]
 
 
@@ -196,6 +198,10 @@ def rank_pools(pools: Sequence[Pool], params: Params) -> Retrieval:
 
 
 _Encoded = dict[str, tuple[Vectors, Tokens]]
+
+
+def _is_searched(query: Query, search: SearchParams) -> bool:
+    return search.question or not query.itself
 
 
 def _takes(search: SearchParams, params: Params) -> list[tuple[Filters, int]]:
