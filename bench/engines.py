@@ -210,17 +210,17 @@ def changes(index: Index, asked: Sequence[Asked], vectors: np.ndarray) -> dict[s
 
 
 def on_weaviate(url: str, chunks: list[Chunk], matrix: np.ndarray, asked: Sequence[Asked], floor: Floor) -> str:
-    from program.retrieval.weaviate import WeaviateIndex
+    from program.retrieval.weaviate import WeaviateIndex, remove
     from program.retrieval.weaviate_nodes import Address
 
     address = Address.from_settings(Settings(weaviate_url=url), suffix="Bench")
-    with closing(WeaviateIndex.open(address, "random", DIMENSIONS, create=True)) as index:
-        try:
+    try:
+        with closing(WeaviateIndex.open(address, "random", DIMENSIONS, create=True)) as index:
             put(index, chunks, matrix)
             least, query = in_turns(asked, floor.search, ask(index))
             return told(query, least)
-        finally:
-            index.drop()
+    finally:
+        remove(address)
 
 
 def main() -> None:

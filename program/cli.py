@@ -52,7 +52,6 @@ app = typer.Typer(
     "Settings come from the environment (RAG_LM, RAG_INDEX, ...); `python -m program doctor` shows and checks them.",
 )
 app.add_typer(manifest_app)
-app.command()(migrate)
 
 IndexOption = Annotated[
     Path | None,
@@ -290,6 +289,9 @@ def forget(
         if missing:
             say("`python -m program documents` lists what there is.")
             raise typer.Exit(FAILED)
+
+
+app.command()(migrate)
 
 
 @app.command()
