@@ -18,6 +18,7 @@ from program.errors import FormatMismatch, LibraryError, LibraryMissing, Library
 from program.retrieval import weaviate_nodes, weaviate_schema, weaviate_write
 from program.retrieval.encoders import encode_passages
 from program.retrieval.index import Document
+from program.retrieval.late import packed_width
 from program.retrieval.weaviate import WeaviateIndex, remove
 from program.retrieval.weaviate_nodes import Address
 from program.settings import Settings
@@ -178,11 +179,11 @@ def test_what_is_never_taken_is_an_error_that_counts(address: Address, monkeypat
     with closing(opened(address)) as index:
         put(index, "ship", texts("old", 3))
         before = index.documents()
-        index._writer._width = (65,)
+        index._writer._dimensions = 65
         long = np.ones((2, 65), np.float32)
         chunks = [Chunk(f"new-{place}", "ship", "", "new", position=place) for place in range(2)]
         with pytest.raises(NotAllWritten, match=r"took 0 of 2 objects of a batch \(.*vector"):
-            index.replace(Document("ship", "", "new"), chunks, long, [np.ones((1, 65), np.int8)] * 2)
+            index.replace(Document("ship", "", "new"), chunks, long, [np.ones((1, packed_width(65)), np.uint8)] * 2)
         assert index.documents() == before
         assert found(index, "zeppelin") == set(texts("old", 3))
         assert len(index) == 3
