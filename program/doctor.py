@@ -175,15 +175,19 @@ def _artifact(settings: Settings) -> Check:
     from program.artifact import read
     from program.pipeline import AdaptiveRAG
     from program.retrieval.encoders import load_encoder
+    from program.retrieval.retriever import Retriever
 
     folder = settings.artifact or shipped("artifacts/default")
     artifact = read(folder)
-    artifact.apply(AdaptiveRAG(cast(Any, None)))  # the same checks as loading, without a library
+    encoder = load_encoder(settings)
     made = artifact.compiled_with
-    encoder = load_encoder(settings).fingerprint
-    if made.encoder != encoder:
+    if made.encoder != encoder.fingerprint:
         mend = "Set RAG_ENCODER to that encoder, or compile again: python -m optimize"
-        return Check("artifact", "fail", f"{folder} was compiled for the encoder {made.encoder}, not {encoder}", mend)
+        return Check(
+            "artifact", "fail", f"{folder} was compiled for the encoder {made.encoder}, not {encoder.fingerprint}", mend
+        )
+    # The same checks as loading, without a library.
+    artifact.apply(AdaptiveRAG(Retriever(cast(Any, None), encoder)))
     return Check("artifact", "ok", f"{folder}, compiled with {made.language_model}, {made.reranker}")
 
 

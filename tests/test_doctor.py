@@ -8,10 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from program import cli, doctor
+from program.artifact import read
 from program.errors import WeightsError
 from program.retrieval import encoders, rerankers
 from program.retrieval.embedded import FILE, EmbeddedIndex
-from program.settings import Settings
+from program.settings import Settings, shipped
 from tests.fakes import HashEncoder
 
 
@@ -129,6 +130,12 @@ def test_artifact_that_is_not_there_or_damaged(settings, tmp_path):
     found = check("artifact", settings, artifact=tmp_path)
     assert found.status == "fail"
     assert "optimize" in found.mend
+
+
+def test_the_shipped_artifact_fits_the_encoder_it_was_compiled_for(settings, encoder):
+    assert "was compiled for the encoder" in check("artifact", settings).message
+    encoder.fingerprint, encoder.dimensions = read(shipped("artifacts/default")).compiled_with.encoder, 384
+    assert check("artifact", settings).status == "ok"
 
 
 @pytest.mark.parametrize(("free", "status"), [(0.1, "fail"), (1.0, "warn"), (50.0, "ok")])

@@ -13,6 +13,7 @@ import queue
 import socket
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,6 +103,8 @@ class Nodes:
         self._lock = threading.Lock()  # held for a moment only
         self._connecting = {endpoint: threading.Lock() for endpoint in address.endpoints}
         self._clients: dict[Endpoint, WeaviateClient] = {}
+        # A program that never closes its index must not end in the client's warning about it.
+        weakref.finalize(self, _close, self._clients)
         self._closed = False
         self._current: Endpoint | None = None
 
@@ -209,6 +212,11 @@ class Nodes:
                 if self._closed:  # while this thread, whose answer nobody waits for any more, was connecting
                     self._leave(endpoint)
             return self._clients[endpoint]
+
+
+def _close(clients: dict[Endpoint, WeaviateClient]) -> None:
+    for client in clients.values():
+        client.close()
 
 
 def connect(endpoint: Endpoint, address: Address) -> WeaviateClient:
