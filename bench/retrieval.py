@@ -1,13 +1,14 @@
 """What does each way of ranking find? Six public sets, the compiled ranker against the searches it is made from.
 
-    python bench/retrieval.py [--sets hotpotqa,2wiki] [--questions 250] [--depth 50] [--fit] [--transforms] [--time]
+    python bench/retrieval.py [--sets hotpotqa,2wiki] [--questions 250] [--depth 50] [--fit | --transforms 50]
 
 Reads ../shared/datasets; indexes are made once and kept under --cache. Without options: recall, all-gold (the share of
 questions with all their passages found), MRR and nDCG for each way; what each signal buys; and how much the pool's
 depth allows. `compiled, other sets` is ranked with weights fitted on all sets but the one it is tested on; `compiled,
 shipped` with the program's defaults, which have seen these questions. --fit prints the weights fitted on all sets,
-which are the defaults in program/params.py. --transforms adds each transform, with queries of the program's language
-model (bench/retrieval_transforms.py). --time times ranking.
+which are the defaults in program/params.py. --transforms N prints instead what each transform of the question finds,
+on the first N questions of each set, with queries of the program's language model; they are kept, so that the run can
+be broken off and the table printed again. --calls bounds how often the model is asked in this run.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from public_sets import DATASETS, SETS, Question, index_of, questions_of
+from retrieval_transforms import Transformed, rankings
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -64,12 +66,16 @@ class Asked:
     gold: NDArray[np.bool_]
 
     def ranks(self, ranking: Ranking) -> list[int]:
-        """The 1-based place of each gold passage, 0 where it is not there."""
-        places = {id: place for place, id in enumerate(ranking, 1)}
-        return [places.get(id, 0) for id in self.question.gold]
+        return gold_ranks(self.question, ranking)
 
 
 Asking = Mapping[str, Sequence[Asked]]  # by set
+
+
+def gold_ranks(question: Question, ranking: Ranking) -> list[int]:
+    """The 1-based place of each gold passage, 0 where it is not there."""
+    places = {id: place for place, id in enumerate(ranking, 1)}
+    return [places.get(id, 0) for id in question.gold]
 
 
 def ask(name: str, retriever: Retriever, questions: Sequence[Question], params: Params, depth: int) -> list[Asked]:
@@ -195,6 +201,16 @@ def ceiling_table(asking: Asking) -> Table:
     return table
 
 
+def transform_table(found: Mapping[tuple[str, str], Sequence[tuple[Question, Ranking]]]) -> Table:
+    """What each transform's queries find, ranked with the weights of the other sets. `clear`: the question alone."""
+    title = "What each transform finds"
+    table = _table(title, "set", "transform", "r@5", "r@10", "r@25", "r@50", "all@5", "all@10", "MRR", "nDCG")
+    for (name, transform), items in found.items():
+        ranks = [gold_ranks(question, ranking) for question, ranking in items]
+        table.add_row(f"{name} ({len(items)})", transform, *scores(ranks), end_section=transform == "hyde")
+    return table
+
+
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title)
     for column in columns:
@@ -209,19 +225,27 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=SearchParams().passages, help="of the pool that is ranked")
     parser.add_argument("--seed", type=int, default=0, help="of the sample of questions")
     parser.add_argument("--cache", type=Path, default=Settings().cache / "bench", help="where indexes are kept")
+    parser.add_argument("--transforms", type=int, default=0, metavar="N", help="what transforms find, on N questions")
+    parser.add_argument("--calls", type=int, default=10_000, help="of the language model in this run, at most")
     parser.add_argument("--fit", action="store_true", help="print the weights fitted on all these sets, and end")
     wanted = parser.parse_args()
     if not DATASETS.is_dir():
         sys.exit(f"The data sets are not in {DATASETS}.")
     encoder, params, console = load_encoder(Settings()), Params(), Console(width=160)
-    asking = {}
-    for name in wanted.sets.split(","):
-        retriever = Retriever(index_of(name, encoder, wanted.cache), encoder)
-        questions = questions_of(name, wanted.questions, wanted.seed)
-        asking[name] = ask(name, retriever, questions, params, wanted.depth)
+    names = wanted.sets.split(",")
+    retrievers = {name: Retriever(index_of(name, encoder, wanted.cache), encoder) for name in names}
+    asking = {
+        name: ask(name, retriever, questions_of(name, wanted.questions, wanted.seed), params, wanted.depth)
+        for name, retriever in retrievers.items()
+    }
     with threadpool_limits(1):
         if wanted.fit:
             print(json.dumps(fitted([item for items in asking.values() for item in items]).model_dump(), indent=1))
+            return
+        if wanted.transforms:
+            transformed = Transformed(wanted.cache / "transforms.json", Settings(), wanted.calls)
+            chosen = {name: [item.question for item in items[: wanted.transforms]] for name, items in asking.items()}
+            console.print(transform_table(rankings(retrievers, chosen, on_other_sets(asking), transformed)))
             return
         console.print(main_table(asking, params.rank_without_cross_encoder))
         console.print(signal_table(asking))
