@@ -42,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from program.retrieval.analysis import query_terms, terms
 from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.index import Document, Index
+from program.retrieval.late import packed_width
 from program.settings import Settings
 from program.types import Chunk
 
@@ -100,7 +101,7 @@ def put(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> None:
     """Write documents of DOCUMENT chunks."""
     for begin in range(0, len(chunks), DOCUMENT):
         part, name = slice(begin, begin + DOCUMENT), chunks[begin].document
-        tokens = [np.zeros((0, DIMENSIONS), np.int8)] * len(chunks[part])
+        tokens = [np.zeros((0, packed_width(DIMENSIONS)), np.uint8)] * len(chunks[part])
         index.replace(Document(name, name, name), chunks[part], vectors[part], tokens)
 
 

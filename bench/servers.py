@@ -3,7 +3,7 @@
     python bench/servers.py [--passages 13832] [--questions 500] [--nodes 1]
 
 Starts servers that `make weaviate` built. Reads ../shared/datasets; passages past their 13,832 are theirs again under
-other names. Vectors are random, which is the hardest case for a graph. Token vectors are those of 40 words, 15 KB.
+other names. Vectors are random, which is the hardest case for a graph. Token vectors are those of 150 words, 7 KB.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from program.library import Folder, MadeWith, OnServer
 from program.retrieval.analysis import query_terms
 from program.retrieval.index import Document, Index
+from program.retrieval.late import packed_width
 from program.retrieval.weaviate_nodes import Address
 from program.settings import Settings
 from program.types import Chunk, Hit
@@ -35,7 +36,7 @@ from tests.weaviate_server import Server, cluster, running
 
 DATASETS = Path(__file__).resolve().parent.parent.parent / "shared" / "datasets"
 SETS = ("hotpotqa", "2wiki", "scifact", "clapnq")
-DIMENSIONS, TOKENS, K, DOCUMENT = 384, 40, 10, 100
+DIMENSIONS, TOKENS, K, DOCUMENT = 384, 150, 10, 100
 
 
 def passages(number: int) -> list[Chunk]:
@@ -59,7 +60,7 @@ def questions(number: int) -> list[str]:
 
 
 def write(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> float:
-    tokens = np.random.default_rng(2).integers(-127, 127, (TOKENS, DIMENSIONS)).astype(np.int8)
+    tokens = np.random.default_rng(2).integers(0, 256, (TOKENS, packed_width(DIMENSIONS)), np.uint8)
     begun = time.perf_counter()
     for begin in range(0, len(chunks), DOCUMENT):
         part = chunks[begin : begin + DOCUMENT]

@@ -10,6 +10,7 @@ import pytest
 from program.errors import LibraryError
 from program.ingest.pace import ENOUGH, Pace
 from program.ingest.spool import Spool
+from program.retrieval.late import packed_width
 
 
 class Clock:
@@ -52,15 +53,15 @@ def test_hours() -> None:
 
 def test_vectors_come_back_from_their_files(tmp_path: Path) -> None:
     vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
-    tokens = [np.full((length, 4), length, np.int8) for length in (2, 0, 5)]
+    tokens = [np.full((length, packed_width(4)), length, np.uint8) for length in (2, 0, 5)]
     with Spool(tmp_path, 4) as spool:
         spool.add(vectors[:2], tokens[:2])
         assert (spool.vectors[1] == vectors[1]).all()
         spool.add(vectors[2:], tokens[2:])
         assert (np.stack(list(spool.vectors)) == vectors).all()
         assert [array.tolist() for array in spool.tokens] == [array.tolist() for array in tokens]
-        assert (spool.vectors[-1].dtype, spool.tokens[0].dtype) == (np.float32, np.int8)
-        assert [array.shape for array in spool.tokens[1:]] == [(0, 4), (5, 4)]
+        assert (spool.vectors[-1].dtype, spool.tokens[0].dtype) == (np.float32, np.uint8)
+        assert [array.shape for array in spool.tokens[1:]] == [(0, 1), (5, 1)]
         with pytest.raises(IndexError):
             spool.vectors[3]
     assert list(tmp_path.iterdir()) == []
@@ -70,7 +71,7 @@ def test_a_full_disk_is_a_library_error(tmp_path: Path, monkeypatch: pytest.Monk
     with Spool(tmp_path, 4) as spool, spool.tokens._file:
         monkeypatch.setattr(spool.tokens, "_file", Full())
         with pytest.raises(LibraryError, match="No space left"):
-            spool.add(np.zeros((1, 4), np.float32), [np.zeros((1, 4), np.int8)])
+            spool.add(np.zeros((1, 4), np.float32), [np.zeros((1, packed_width(4)), np.uint8)])
 
 
 class Full:

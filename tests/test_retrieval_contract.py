@@ -23,7 +23,6 @@ from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import encode_passages, passage_text
 from program.retrieval.fusion import fuse
 from program.retrieval.index import Document, Filters, Index
-from program.retrieval.late import pack
 from program.retrieval.weaviate import WeaviateIndex, remove
 from program.retrieval.weaviate_nodes import Address
 from program.settings import Settings
@@ -438,7 +437,7 @@ def test_vectors_and_token_vectors_come_back(library: Index):
     found = library.token_vectors(["gpt-0", "unknown"])
     assert list(found) == ["gpt-0"]
     assert found["gpt-0"].dtype == np.uint8
-    assert (found["gpt-0"] == pack(tokens[0])).all()
+    assert (found["gpt-0"] == tokens[0]).all()
 
 
 def test_inverse_document_frequency(library: Index):

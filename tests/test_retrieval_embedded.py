@@ -15,6 +15,7 @@ import pytest
 from program.errors import LibraryError, LibraryMissing
 from program.retrieval.embedded import FILE, VECTORS, EmbeddedIndex
 from program.retrieval.index import Document
+from program.retrieval.late import packed_width
 from program.retrieval.postings import BLOCK
 from program.types import Chunk
 
@@ -25,7 +26,9 @@ def open_index(path: Path, *, create: bool = True) -> EmbeddedIndex:
 
 def put(index: EmbeddedIndex, name: str, text: str, vector: tuple[float, ...] = (1, 0)) -> None:
     vectors = np.array([vector], np.float32)
-    index.replace(Document(name, name, "hash"), [Chunk(name, name, "", text)], vectors, [np.zeros((1, 2), np.int8)])
+    index.replace(
+        Document(name, name, "hash"), [Chunk(name, name, "", text)], vectors, [np.zeros((1, packed_width(2)), np.uint8)]
+    )
 
 
 def found(index: EmbeddedIndex, text: str) -> list[str]:
@@ -214,7 +217,7 @@ def test_a_large_document_spans_blocks(tmp_path: Path):
     many = 2 * BLOCK + 5
     chunks = [Chunk(f"m{n}", "many", "Title", f"common number{n}") for n in range(many)]
     vectors = np.tile(np.array([[0, 1]], np.float32), (many, 1))
-    index.replace(Document("many", "", ""), chunks, vectors, [np.zeros((1, 2), np.int8)] * many)
+    index.replace(Document("many", "", ""), chunks, vectors, [np.zeros((1, packed_width(2)), np.uint8)] * many)
     assert len(index) == many + 1
     assert [found(index, f"number{n}") for n in (0, BLOCK, many - 1)] == [
         [f"common number{n}"] for n in (0, BLOCK, many - 1)
