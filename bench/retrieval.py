@@ -185,19 +185,17 @@ def _all_gold(asking: Asking, names: Sequence[str]) -> list[str]:
 def ceiling_table(asking: Asking) -> Table:
     """The share of questions whose pool holds all gold: what a ranker of that pool can reach at most."""
     columns = [f"pool of {depth}" for depth in DEPTHS]
-    table = _table("All gold in the pool, relative fusion (ranked fusion)", "set", *columns, "both legs, 100 each")
+    table = _table("All gold in the pool with the links that are followed (without)", "set", *columns)
     for name, items in asking.items():
         cells = []
         for depth in DEPTHS:
-            found = {"relative": 0.0, "ranked": 0.0}
-            for fusion in found:
-                search = SearchParams(passages=depth, abstracts=0, fusion=fusion)  # type: ignore[arg-type]
-                pools = [replay(item.candidates, search, Params())[0] for item in items]
-                holds = [all_gold(item.ranks(ids(pool.hits)), depth) for item, pool in zip(items, pools, strict=True)]
-                found[fusion] = 100 * float(np.mean(holds))
-            cells.append(f"{found['relative']:.1f} ({found['ranked']:.1f})")
-        both = [set(item.question.gold) <= set(item.candidates.features[item.question.text]) for item in items]
-        table.add_row(name, *cells, f"{100 * np.mean(both):.1f}")
+            search = SearchParams(passages=depth, abstracts=0)
+            pools = [ids(replay(item.candidates, search, Params())[0].hits) for item in items]
+            ranks = [item.ranks(pool) for item, pool in zip(items, pools, strict=True)]
+            # What is followed comes last, after `depth` hits that the search itself found.
+            with_links, without = (np.mean([all_gold(item, k) for item in ranks]) for k in (2 * depth, depth))
+            cells.append(f"{100 * with_links:.1f} ({100 * without:.1f})")
+        table.add_row(name, *cells)
     return table
 
 

@@ -91,20 +91,20 @@ class Params(Bounded):
         },
     )
     rank_without_cross_encoder: RankWeights = RankWeights(
-        bias=-11.44,
+        bias=-10.72,
         weights={
-            "late_interaction": 3.73,
-            "dense": 5.6,
-            "lexical": 1.93,
-            "dense_reciprocal": 0.4,
-            "lexical_reciprocal": 0.78,
-            "fused_reciprocal": 0.98,
-            "coverage": -3.77,
-            "title": -2.02,
-            "named": 1.93,
-            "neighbour": 1.12,
-            "linked": 1.14,
-            "joint": 8.41,
+            "late_interaction": 4.51,
+            "dense": 3.58,
+            "lexical": 1.0,
+            "dense_reciprocal": 0.57,
+            "lexical_reciprocal": 0.86,
+            "fused_reciprocal": 1.27,
+            "coverage": -2.71,
+            "title": -3.84,
+            "named": 1.56,
+            "neighbour": 1.35,
+            "linked": 1.61,
+            "joint": 8.62,
         },
     )
     top_bar: float = Field(0.0005, ge=0.0, le=1.0)  # the first ten of the pool need this

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from program.retrieval.analysis import terms
-from program.retrieval.links import links, name_of, stands_in
+from program.retrieval.links import Titles, links
 from program.types import Chunk
 
 
@@ -26,7 +26,12 @@ from program.types import Chunk
     ],
 )
 def test_a_whole_title_stands_in_a_text(title: str, text: str, stands: bool):
-    assert stands_in(name_of(title), terms(text)) is stands
+    assert (Titles([("known by", title)]).named_in(terms(text)) == ["known by"]) is stands
+
+
+def test_all_that_are_named_are_found_in_order():
+    titles = Titles([("1", "New York"), ("2", "York"), ("3", "York (city)"), ("4", "Boston")])
+    assert titles.named_in(terms("From York to New York and to York again")) == ["2", "3", "1"]
 
 
 def test_links_are_between_documents():

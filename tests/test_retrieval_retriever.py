@@ -135,6 +135,27 @@ def test_the_question_itself_is_searched_where_the_numbers_say_so(retriever: Ret
     assert [pool.against for pool in alone.pools] == ["policy"]
 
 
+def add(index: EmbeddedIndex, encoder: HashEncoder, name: str, title: str, text: str) -> None:
+    chunk = Chunk(f"{name}-0", name, title, text)
+    index.replace(Document(name, title, name), [chunk], *encode_passages(encoder, [passage_text(chunk)]))
+
+
+def test_what_the_first_hits_name_is_followed_into_the_pool(
+    retriever: Retriever, index: EmbeddedIndex, encoder: HashEncoder
+):
+    search, query = SearchParams(passages=5, abstracts=0, alpha=0.0), plain("Who played Corliss in Kiss and Tell?")
+    add(index, encoder, "film", "Kiss and Tell (film)", "Corliss is played by Shirley Temple.")
+    retriever.pools([query], search, OPEN)
+    add(index, encoder, "star", "Shirley Temple", "An ambassador to Ghana.")  # shares no word with the question
+    (pool,) = retriever.pools([query], search, OPEN)
+    assert pool.hits[0].chunk.document == "film"
+    assert [hit.chunk.document for hit in pool.hits].count("star") == 1
+    assert (pool.hits[-1].chunk.document, pool.hits[-1].dense_rank, pool.hits[-1].lexical_rank) == ("star", 0, 0)
+    (replayed,) = replay(retriever.candidates([query], OPEN), search, OPEN)
+    assert replayed.hits == pool.hits
+    assert retriever.retrieve([query], search, Params()).hits[1].chunk.document == "star"
+
+
 def test_all_texts_are_encoded_in_one_batch(retriever: Retriever, encoder: HashEncoder):
     encoder.calls.clear()
     retriever.retrieve([Query("one", "asked"), Query("two", "asked", dense="three")], SearchParams(), Params())
@@ -142,13 +163,17 @@ def test_all_texts_are_encoded_in_one_batch(retriever: Retriever, encoder: HashE
 
 
 def test_queries_are_searched_side_by_side(index: EmbeddedIndex, encoder: HashEncoder):
-    """Each search waits until all three have begun, which searches one after the other never would."""
+    """A pool's search waits until all three have begun, which searches one after the other never would."""
     meeting = threading.Barrier(3, timeout=60)
 
     class Meeting:
         def search(self, *arguments: Any, **more: Any) -> list[Hit]:
-            meeting.wait()
+            if more["filters"].kind is not None:  # links are followed for each pool in turn
+                meeting.wait()
             return index.search(*arguments, **more)
+
+        def __len__(self) -> int:
+            return len(index)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(index, name)

@@ -1,13 +1,14 @@
 """Which passages name which: a title that stands in a question, or in the text of another document.
 
-A question that needs two documents often words only one of them; the other is named there. Names are compared as
+A question that needs two documents often words only one of them; the other is named there. So the first hits' links
+are followed into the pool (`Retriever`), and count when it is ranked (`rank`). Names are compared as
 `analysis.terms` reads them, whole and in order, so case, accents, plurals and punctuation do not matter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from unicodedata import east_asian_width
 
 from program.retrieval.analysis import terms
@@ -30,9 +31,28 @@ def name_of(title: str) -> Name:
     return () if STOP_WORDS.issuperset(name) else name
 
 
-def stands_in(name: Name, words: Sequence[str]) -> bool:
-    """Whether a name stands in a text, of which `words` are the terms."""
-    return bool(name) and bool(_names_in(words, {name[0]: [name]}))
+class Titles:
+    """Titled things, to be found in texts by their names, in one pass over a text."""
+
+    def __init__(self, titled: Iterable[tuple[str, str]]) -> None:
+        """titled: what each is known by, and its title."""
+        self._known: dict[Name, list[str]] = {}
+        for key, title in titled:
+            if name := name_of(title):
+                self._known.setdefault(name, []).append(key)
+        self._by_first_term: dict[str, list[Name]] = {}
+        for name in self._known:
+            self._by_first_term.setdefault(name[0], []).append(name)
+
+    def named_in(self, words: Sequence[str]) -> list[str]:
+        """Those whose names stand in a text, in the order in which they do. words: the text's terms."""
+        found = (
+            name
+            for place, word in enumerate(words)
+            for name in self._by_first_term.get(word, ())
+            if tuple(words[place : place + len(name)]) == name
+        )
+        return [key for name in dict.fromkeys(found) for key in self._known[name]]
 
 
 def links(chunks: Sequence[Chunk], words: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
@@ -40,29 +60,9 @@ def links(chunks: Sequence[Chunk], words: Mapping[str, Sequence[str]]) -> dict[s
 
     words: the terms of each chunk's text, by id.
     """
-    titled: dict[Name, list[Chunk]] = {}
-    for chunk in chunks:
-        if name := name_of(chunk.title):
-            titled.setdefault(name, []).append(chunk)
-    names: dict[str, list[Name]] = {}
-    for name in titled:
-        names.setdefault(name[0], []).append(name)
+    titles = Titles((chunk.id, chunk.title) for chunk in chunks)
+    document = {chunk.id: chunk.document for chunk in chunks}
     return {
-        chunk.id: frozenset(
-            other.id
-            for name in _names_in(words[chunk.id], names)
-            for other in titled[name]
-            if other.document != chunk.document
-        )
+        chunk.id: frozenset(id for id in titles.named_in(words[chunk.id]) if document[id] != chunk.document)
         for chunk in chunks
-    }
-
-
-def _names_in(words: Sequence[str], names: Mapping[str, Sequence[Name]]) -> set[Name]:
-    """The names that stand in a text, in one pass over its terms. names: by their first term."""
-    return {
-        name
-        for place, word in enumerate(words)
-        for name in names.get(word, ())
-        if tuple(words[place : place + len(name)]) == name
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,13 @@ from program.retrieval.encoders import Encoder, Vectors, passage_text
 from program.retrieval.fusion import fuse, reciprocal_rank_fusion
 from program.retrieval.index import LEG_DEPTH, Filters, Index
 from program.retrieval.late import Tokens, late_interaction
-from program.retrieval.links import links, name_of, stands_in
+from program.retrieval.links import Titles, links
 from program.retrieval.rank import Features, merge, select, signals
 from program.retrieval.rerankers import Reranker
 from program.types import ChunkKind, Hit, Query
+
+#: First hits whose links are followed, and the most documents that are followed to.
+FOLLOWED, MOST_NAMED = 3, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,11 @@ class Legs:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """All that `replay` needs of some queries: their legs, and the features of every hit in them by `against`."""
+    """All that `replay` needs of some queries: their legs, and by `against` the links' hits and all hits' features."""
 
     queries: tuple[Query, ...]
     legs: tuple[tuple[Legs, ...], ...]
+    followed: Mapping[str, Sequence[Hit]]
     features: Mapping[str, Mapping[str, Features]]
 
 
@@ -76,6 +80,7 @@ class Retriever:
         self.index = index
         self.encoder = encoder
         self.reranker = reranker
+        self._known_titles: tuple[int, Titles] | None = None
 
     @property
     def ranker(self) -> str:
@@ -110,7 +115,8 @@ class Retriever:
                 rankings = list(threads.map(ranked, queries))
         else:
             rankings = [ranked(query) for query in queries]
-        joined = _join(queries, rankings, params.rrf_k)
+        followed = {query.against: self._followed(query.against, encoded, params) for query in queries}
+        joined = _join(queries, rankings, followed, params.rrf_k)
         return [_pool(against, hits, self._features(against, hits, encoded)) for against, hits in joined.items()]
 
     def candidates(self, queries: Sequence[Query], params: Params) -> Candidates:
@@ -125,8 +131,37 @@ class Retriever:
         for query, pair in zip(queries, legs, strict=True):
             found = hits.setdefault(query.against, {})
             found.update({hit.chunk.id: hit for leg in pair for hit in (*leg.dense, *leg.lexical)})
+        followed = {against: self._followed(against, encoded, params) for against in hits}
+        for against, found in hits.items():
+            for hit in followed[against]:
+                found.setdefault(hit.chunk.id, hit)
         features = {against: self._features(against, list(found.values()), encoded) for against, found in hits.items()}
-        return Candidates(tuple(queries), legs, features)
+        return Candidates(tuple(queries), legs, followed, features)
+
+    def _followed(self, against: str, encoded: _Encoded, params: Params) -> list[Hit]:
+        """The best hit of each document that the first hits for a text name: a second hop's passage may share no word
+        with the question. It does not depend on how the pool is searched, so that a replay finds the same."""
+
+        def search(k: int, filters: Filters) -> list[Hit]:
+            weight, vector = params.title_weight, encoded[against][0]
+            return self.index.search(
+                against, vector, k=k, alpha=0.5, fusion="ranked", filters=filters, title_weight=weight
+            )
+
+        first = [hit.chunk for hit in search(FOLLOWED, Filters())]
+        named = dict.fromkeys(name for chunk in first for name in self._titles().named_in(terms(chunk.text)))
+        others = [name for name in named if name not in {chunk.document for chunk in first}]
+        hits = (hit for name in others[:MOST_NAMED] for hit in search(1, Filters(document=name)))
+        return [replace(hit, dense_rank=0, lexical_rank=0, fused=0.0) for hit in hits]
+
+    def _titles(self) -> Titles:
+        """The documents' titles, read again when the number of chunks has changed. Where they are out of date, a new
+        document is not followed for as long, and an old one is looked for in vain."""
+        size = len(self.index)
+        if self._known_titles is None or self._known_titles[0] != size:
+            documents = self.index.documents()
+            self._known_titles = size, Titles((document.name, document.title) for document in documents)
+        return self._known_titles[1]
 
     def _legs(self, query: Query, encoded: _Encoded, filters: Filters, params: Params) -> Legs:
         dense, lexical = (
@@ -155,7 +190,7 @@ class Retriever:
         vectors = self.index.vectors(ids)
         late = late_interaction(tokens, self.index.token_vectors(ids))
         mass = self.index.inverse_document_frequency(query_terms(against))
-        asked = terms(against)
+        named = set(Titles((hit.chunk.id, hit.chunk.title) for hit in hits).named_in(terms(against)))
         words = {hit.chunk.id: terms(hit.chunk.text) for hit in hits}
         names = links([hit.chunk for hit in hits], words)
         logits = self.reranker.logits(against, [passage_text(hit.chunk) for hit in hits]) if self.reranker else None
@@ -167,7 +202,7 @@ class Retriever:
                 dense=float(vectors[id] @ vector) if id in vectors else hit.dense,
                 covered=_shares(mass, title.union(words[id])),
                 title=sum(_shares(mass, title).values()),
-                named=stands_in(name_of(hit.chunk.title), asked),
+                named=id in named,
                 names=names[id],
                 cross_encoder=None if logits is None else float(logits[row]),
             )
@@ -186,7 +221,8 @@ def replay(candidates: Candidates, search: SearchParams, params: Params) -> list
         for query, pair in zip(candidates.queries, candidates.legs, strict=True)
         if _is_searched(query, search)
     ]
-    joined = _join([query for query in candidates.queries if _is_searched(query, search)], rankings, params.rrf_k)
+    queries = [query for query in candidates.queries if _is_searched(query, search)]
+    joined = _join(queries, rankings, candidates.followed, params.rrf_k)
     return [_pool(against, hits, candidates.features[against]) for against, hits in joined.items()]
 
 
@@ -211,11 +247,23 @@ def _takes(search: SearchParams, params: Params) -> list[tuple[Filters, int]]:
     return takes + [(Filters(document=name), 1) for name in params.pinned]
 
 
-def _join(queries: Sequence[Query], rankings: Sequence[Sequence[Sequence[Hit]]], rrf_k: int) -> dict[str, list[Hit]]:
+def _join(
+    queries: Sequence[Query],
+    rankings: Sequence[Sequence[Sequence[Hit]]],
+    followed: Mapping[str, Sequence[Hit]],
+    rrf_k: int,
+) -> dict[str, list[Hit]]:
+    """Hits in fused order, by `against`; after them those that were followed and not found."""
     by_against: dict[str, list[Sequence[Hit]]] = {}
     for query, found in zip(queries, rankings, strict=True):
         by_against.setdefault(query.against, []).extend(found)
-    return {against: reciprocal_rank_fusion(found, rrf_k) for against, found in by_against.items()}
+    joined = {}
+    for against, found in by_against.items():
+        hits = {hit.chunk.id: hit for hit in reciprocal_rank_fusion(found, rrf_k)}
+        for hit in followed[against]:
+            hits.setdefault(hit.chunk.id, hit)
+        joined[against] = list(hits.values())
+    return joined
 
 
 def _pool(against: str, hits: Sequence[Hit], features: Mapping[str, Features]) -> Pool:
