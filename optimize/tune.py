@@ -213,8 +213,7 @@ def _moved(search: SearchParams, candidate: Params, default: SearchParams, param
         + abs(np.log2(search.passages / default.passages))
         + abs(search.abstracts - default.abstracts) / 5
         + abs(candidate.title_weight - params.title_weight) / 2
-        + (search.fusion != default.fusion)
-        * 2  # it decides which documents can come at all: no choice for a question or two
+        + (search.fusion != default.fusion) * 2  # it decides what can come at all: no choice for two questions
         + (search.question != default.question) / 2
     )
     return PRIOR * float(away)
