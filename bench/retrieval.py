@@ -231,6 +231,8 @@ def main() -> None:
         sys.exit(f"The data sets are not in {DATASETS}.")
     encoder, params, console = load_encoder(Settings()), Params(), Console(width=160)
     names = wanted.sets.split(",")
+    if len(names) < 2 and not wanted.fit:
+        parser.error("name two sets or more: weights are fitted on all but the one that is tested")
     retrievers = {name: Retriever(index_of(name, encoder, wanted.cache), encoder) for name in names}
     asking = {
         name: ask(name, retriever, questions_of(name, wanted.questions, wanted.seed), params, wanted.depth)
