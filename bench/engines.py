@@ -106,7 +106,7 @@ def put(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> None:
 
 
 def ask(index: Index) -> Search:
-    return lambda asked: index.search(*asked, k=K, alpha=0.5, fusion="relative", title_weight=2.0)
+    return lambda asked: index.search(*asked, k=K, alpha=0.5, fusion="relative", title_weight=1.0)
 
 
 def milliseconds(call: Callable[[], object]) -> float:
@@ -141,7 +141,7 @@ from program.retrieval.embedded import EmbeddedIndex
 vector = np.eye(1, {DIMENSIONS}, dtype=np.float32)[0]
 begun = time.perf_counter()
 index = EmbeddedIndex.open(Path(sys.argv[1]), "random", {DIMENSIONS})
-index.search(sys.argv[2], vector, k={K}, alpha=0.5, fusion="relative", title_weight=2.0)
+index.search(sys.argv[2], vector, k={K}, alpha=0.5, fusion="relative", title_weight=1.0)
 print((time.perf_counter() - begun) * 1000)
 """
 

@@ -74,7 +74,7 @@ def ask(index: Index, asked: list[tuple[str, np.ndarray]]) -> tuple[list[list[Hi
     found, searches, rest = [], [], []
     for text, vector in asked:
         begun = time.perf_counter()
-        hits = index.search(text, vector, k=25, alpha=0.5, fusion="relative", title_weight=2.0)
+        hits = index.search(text, vector, k=25, alpha=0.5, fusion="relative", title_weight=1.0)
         between = time.perf_counter()
         ids = [hit.chunk.id for hit in hits]
         index.vectors(ids)

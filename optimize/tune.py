@@ -25,7 +25,7 @@ from program.params import SIGNALS, Params, RankWeights, SearchParams
 from program.retrieval.retriever import replay
 from program.types import Transform
 
-TITLE_WEIGHTS = (1.0, 2.0, 3.0)
+TITLE_WEIGHTS = (0.5, 1.0, 2.0)
 ALPHAS = tuple(round(0.2 + 0.05 * step, 2) for step in range(13))
 PASSAGES = (15, 20, 25, 30, 40, 50, 75)
 ABSTRACTS = (3, 5, 8)

@@ -72,7 +72,7 @@ class Params(Bounded):
 
     # search and fusion
     search: dict[Transform, SearchParams] = Field(default_factory=_default_search)
-    title_weight: float = Field(2.0, ge=0.0, le=5.0)
+    title_weight: float = Field(1.0, ge=0.0, le=5.0)
     rrf_k: int = Field(60, ge=1, le=200)
     hyde: bool = False  # `clear` questions search with a hypothetical passage
 
@@ -91,20 +91,20 @@ class Params(Bounded):
         },
     )
     rank_without_cross_encoder: RankWeights = RankWeights(
-        bias=-10.72,
+        bias=-10.77,
         weights={
-            "late_interaction": 4.51,
-            "dense": 3.58,
-            "lexical": 1.0,
-            "dense_reciprocal": 0.57,
-            "lexical_reciprocal": 0.86,
-            "fused_reciprocal": 1.27,
-            "coverage": -2.71,
-            "title": -3.84,
-            "named": 1.56,
-            "neighbour": 1.35,
-            "linked": 1.61,
-            "joint": 8.62,
+            "late_interaction": 4.09,
+            "dense": 4.21,
+            "lexical": 1.28,
+            "dense_reciprocal": 0.41,
+            "lexical_reciprocal": 0.59,
+            "fused_reciprocal": 1.28,
+            "coverage": -3.29,
+            "title": -2.73,
+            "named": 1.59,
+            "neighbour": 1.21,
+            "linked": 1.69,
+            "joint": 8.63,
         },
     )
     top_bar: float = Field(0.0005, ge=0.0, le=1.0)  # the first ten of the pool need this
