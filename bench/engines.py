@@ -26,7 +26,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -41,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from program.retrieval.analysis import query_terms, terms
 from program.retrieval.embedded import EmbeddedIndex
-from program.retrieval.index import Document, Index
+from program.retrieval.index import Document, Index, Search
 from program.retrieval.late import packed_width
 from program.settings import Settings
 from program.types import Chunk
@@ -53,7 +52,7 @@ DOCUMENT = 5000  # chunks written in one step while building
 PLAIN = 50_000  # most passages for rank-bm25: 100 ms for each 25,000, and 4 GB of dictionaries at ten times that
 
 Asked = tuple[str, np.ndarray]
-Search = Callable[[Asked], object]
+Ask = Callable[[Asked], object]
 
 
 class Floor:
@@ -105,8 +104,12 @@ def put(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> None:
         index.replace(Document(name, name, name), chunks[part], vectors[part], tokens)
 
 
-def ask(index: Index) -> Search:
-    return lambda asked: index.search(*asked, k=K, alpha=0.5, fusion="relative", title_weight=1.0)
+def searching(asked: Asked) -> Search:
+    return Search(*asked, k=K, alpha=0.5, fusion="relative")
+
+
+def ask(index: Index) -> Ask:
+    return lambda asked: index.search_all([searching(asked)])
 
 
 def milliseconds(call: Callable[[], object]) -> float:
@@ -115,13 +118,13 @@ def milliseconds(call: Callable[[], object]) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-def in_turns(asked: Sequence[Asked], *searches: Search) -> np.ndarray:
+def in_turns(asked: Sequence[Asked], *searches: Ask) -> np.ndarray:
     """Medians, [searches, 2]: on the wall, and of the processor, which other processes beside this one change less.
 
     Every question is asked of all in turn, so that a busy moment of the machine meets all.
     """
 
-    def timed(search: Search, one: Asked) -> tuple[float, float]:
+    def timed(search: Ask, one: Asked) -> tuple[float, float]:
         begun = time.process_time()
         return milliseconds(lambda: search(one)), (time.process_time() - begun) * 1000
 
@@ -141,7 +144,7 @@ from program.retrieval.embedded import EmbeddedIndex
 vector = np.eye(1, {DIMENSIONS}, dtype=np.float32)[0]
 begun = time.perf_counter()
 index = EmbeddedIndex.open(Path(sys.argv[1]), "random", {DIMENSIONS})
-index.search(sys.argv[2], vector, k={K}, alpha=0.5, fusion="relative", title_weight=1.0)
+index.search(sys.argv[2], vector, k={K}, alpha=0.5, fusion="relative")
 print((time.perf_counter() - begun) * 1000)
 """
 
@@ -156,13 +159,15 @@ def opened(folder: Path, text: str) -> float:
 
 def three_at_once(index: Index, asked: Sequence[Asked]) -> str:
     """Three questions one after the other, and side by side; no result is remembered from one to the other."""
-    groups = [asked[i : i + 3] for i in range(0, len(asked) - 2, 3)]
+    groups = [[searching(one) for one in asked[i : i + 3]] for i in range(0, len(asked) - 2, 3)]
     pairs = zip(groups, groups[len(groups) // 2 :] + groups[: len(groups) // 2], strict=True)
-    with ThreadPoolExecutor(3) as threads:
-        ways = [lambda group: list(map(ask(index), group)), lambda group: list(threads.map(ask(index), group))]
-        times = [[milliseconds(partial(way, group)) for way, group in zip(ways, pair, strict=True)] for pair in pairs]
-    in_a_row, together = np.median(times, axis=0)
-    return f"{in_a_row:.1f}, {together:.1f}: {in_a_row / together:.2f} times as fast"
+
+    def in_a_row(group: Sequence[Search]) -> object:
+        return [index.search_all([search]) for search in group]
+
+    times = [[milliseconds(partial(in_a_row, one)), milliseconds(partial(index.search_all, two))] for one, two in pairs]
+    alone, together = np.median(times, axis=0)
+    return f"{alone:.1f}, {together:.1f}: {alone / together:.2f} times as fast"
 
 
 def measure(size: int, most: int, weaviate: str | None) -> dict[str, str]:

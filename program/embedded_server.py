@@ -20,9 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from program.errors import LanguageModelError
+from program.machine import processor_cores
 
 # Idle worker threads must sleep, not spin: with OpenMP's default, one other busy process on two cores slowed
 # generation from 25 tokens a second to 0.4. Read when the OpenMP library is loaded, hence before any import of it.
@@ -95,19 +94,6 @@ def _digest(file: Path) -> str:
         return hashlib.sha256(file.read_bytes()).hexdigest()[:32]
     except OSError:
         return ""
-
-
-def processor_cores() -> int:
-    """Cores that this process may use: physical ones, and within a container's share of them."""
-    cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        cores = min(cores, len(os.sched_getaffinity(0)))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        cores = min(cores, int(quota) // int(period))
-    except (OSError, ValueError):  # not Linux, or no limit
-        pass
-    return max(1, cores)
 
 
 def start(weights: Path, prefix_folder: Path) -> EmbeddedServer:

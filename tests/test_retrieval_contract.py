@@ -22,7 +22,7 @@ from program.retrieval.analysis import query_terms, terms
 from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import encode_passages, passage_text
 from program.retrieval.fusion import fuse
-from program.retrieval.index import Document, Filters, Index
+from program.retrieval.index import Document, Filters, Index, Search
 from program.retrieval.weaviate import WeaviateIndex, remove
 from program.retrieval.weaviate_nodes import Address
 from program.settings import Settings
@@ -134,6 +134,17 @@ def test_a_search_is_the_fusion_of_its_two_legs(library: Index, alpha: float, fu
     text = "training with examples and gradients"
     dense, lexical = find(library, text, k=100, alpha=1.0), find(library, text, k=100, alpha=0.0)
     assert fuse(dense, lexical, alpha=alpha, fusion=fusion, k=k) == find(library, text, k, alpha, fusion)
+
+
+def test_searches_side_by_side_find_what_each_finds_alone(library: Index):
+    searches = [
+        Search(text, ENCODER.encode([text])[0], k, alpha, "relative", filters, title_weight)
+        for text in ("self-attention", "removes units", "gradients of C", "", "self-attention")
+        for k, alpha in ((1, 0.0), (4, 0.4), (50, 1.0))
+        for filters, title_weight in ((Filters(), 1.0), (Filters(document="gpt"), 0.0))
+    ]
+    assert library.search_all(searches) == [library.search_all([search])[0] for search in searches]
+    assert library.search_all([]) == []
 
 
 def test_legs_say_who_found_a_hit(library: Index):

@@ -14,9 +14,11 @@ import pytest
 
 from program.errors import LibraryError, LibraryMissing
 from program.retrieval.embedded import FILE, VECTORS, EmbeddedIndex
-from program.retrieval.index import Document
+from program.retrieval.index import Document, Search
 from program.retrieval.late import packed_width
 from program.retrieval.postings import BLOCK
+from program.retrieval.snapshot import RECENT
+from program.retrieval.vector_file import PART, products
 from program.types import Chunk
 
 
@@ -34,6 +36,27 @@ def put(index: EmbeddedIndex, name: str, text: str, vector: tuple[float, ...] = 
 def found(index: EmbeddedIndex, text: str) -> list[str]:
     hits = index.search(text, np.array([1, 0], np.float32), k=9, alpha=0.0, fusion="ranked")
     return [hit.chunk.text for hit in hits]
+
+
+@pytest.mark.parametrize("rows", [0, 1, PART - 1, PART, 3 * PART + 5])
+def test_a_scan_for_several_vectors_gives_each_what_a_scan_for_it_alone_gives(rows: int):
+    chance = np.random.default_rng(rows)
+    matrix = chance.standard_normal((rows, 24), dtype=np.float32)
+    vectors = list(chance.standard_normal((5, 24), dtype=np.float32))
+    assert products(matrix, [])() == []
+    for vector, scores in zip(vectors, products(matrix, vectors)(), strict=True):
+        assert scores.tolist() == np.vecdot(matrix, vector).tolist() == products(matrix, [vector])()[0].tolist()
+
+
+def test_more_searches_at_once_than_an_index_remembers(tmp_path: Path):
+    index = open_index(tmp_path)
+    put(index, "a", "words")
+    angles = np.linspace(0, 1, 3 * RECENT)
+    vectors = np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
+    for _ in range(2):
+        hits = index.search_all([Search("words", vector, 1, 1.0, "ranked") for vector in [*vectors, vectors[0]]])
+        assert [hit.dense for (hit,) in hits] == pytest.approx([*np.cos(angles), 1.0])
+    index.close()
 
 
 def test_a_missing_library_says_how_to_make_one(tmp_path: Path):

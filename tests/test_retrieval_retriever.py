@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from program.errors import LibraryError
 from program.params import SIGNALS, Params, SearchParams
 from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import encode_passages, passage_text
-from program.retrieval.index import Document
+from program.retrieval.index import Document, Search
 from program.retrieval.retriever import Retriever, rank_pools, replay
 from program.types import Chunk, Hit, Query
 from tests.fakes import HashEncoder
@@ -163,25 +161,23 @@ def test_all_texts_are_encoded_in_one_batch(retriever: Retriever, encoder: HashE
 
 
 def test_queries_are_searched_side_by_side(index: EmbeddedIndex, encoder: HashEncoder):
-    """A pool's search waits until all three have begun, which searches one after the other never would."""
-    meeting = threading.Barrier(3, timeout=60)
+    asked: list[list[str]] = []
 
-    class Meeting:
-        def search(self, *arguments: Any, **more: Any) -> list[Hit]:
-            if more["filters"].kind is not None:  # links are followed for each pool in turn
-                meeting.wait()
-            return index.search(*arguments, **more)
+    class Watched(EmbeddedIndex):
+        def search_all(self, searches: Sequence[Search]) -> list[list[Hit]]:
+            asked.append([search.text for search in searches])
+            return super().search_all(searches)
 
-        def __len__(self) -> int:
-            return len(index)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(index, name)
-
+    index.close()
+    watched = Watched.open(Path(index.location), encoder.fingerprint, encoder.dimensions)
     queries = [plain("attention memory"), plain("dropout rate"), plain("graph error")]
     search = SearchParams(passages=5, abstracts=2)
-    together = Retriever(Meeting(), encoder).pools(queries, search, OPEN)  # type: ignore[arg-type]
-    alone = [Retriever(index, encoder).pools([query], search, OPEN)[0] for query in queries]
+    together = Retriever(watched, encoder).pools(queries, search, OPEN)
+    texts = [query.text for query in queries]
+    assert [set(part) for part in asked] == [set(texts)]  # all that is asked of the index is asked at once
+    assert sorted(asked[0]) == sorted(3 * texts)  # passages, abstracts, and what links are followed from
+    alone = [Retriever(watched, encoder).pools([query], search, OPEN)[0] for query in queries]
+    watched.close()
     assert [(pool.against, pool.hits) for pool in together] == [(pool.against, pool.hits) for pool in alone]
     for one, other in zip(together, alone, strict=True):
         assert (one.signals == other.signals).all()

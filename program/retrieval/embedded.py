@@ -13,14 +13,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, fields, replace
 from functools import cache, partial
 from itertools import chain, count
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +30,13 @@ from program.retrieval.analysis import query_terms, terms
 from program.retrieval.bm25 import idf
 from program.retrieval.database import Database, explained
 from program.retrieval.encoders import Encoder
-from program.retrieval.fusion import fuse_legs
-from program.retrieval.index import LEG_DEPTH, Document, Filters, check_vectors
+from program.retrieval.fusion import Fused, Leg, fuse_legs
+from program.retrieval.index import Document, Index, Search, check_vectors
 from program.retrieval.late import Packed, packed_width
 from program.retrieval.postings import BLOCK
-from program.retrieval.snapshot import KIND, NO_YEAR, Snapshot, best, number_of, write_columns
-from program.retrieval.vector_file import VectorFile
-from program.types import Chunk, Fusion, Hit
+from program.retrieval.snapshot import KIND, NO_YEAR, Keys, Snapshot, best, number_of, write_columns
+from program.retrieval.vector_file import Scores, VectorFile
+from program.types import Chunk, Hit
 
 FILE = "index.sqlite3"
 VECTORS = FILE + "-vectors"
@@ -56,7 +55,7 @@ CREATE TABLE token_vectors (key INTEGER PRIMARY KEY, tokens BLOB NOT NULL);
 """
 
 
-class EmbeddedIndex:
+class EmbeddedIndex(Index):
     """An `Index` in a folder."""
 
     engine = "embedded index"
@@ -122,38 +121,31 @@ class EmbeddedIndex:
             about = dict(connection.execute("SELECT name, value FROM about WHERE name IN ('encoder', 'dimensions')"))
         return cls.open(path, about.get("encoder", ""), int(about.get("dimensions", 0)))
 
-    def search(
-        self,
-        text: str,
-        vector: NDArray[np.float32],
-        *,
-        k: int,
-        alpha: float,
-        fusion: Fusion,
-        filters: Filters | None = None,
-        title_weight: float = 1.0,
-    ) -> list[Hit]:
-        depth = max(k, LEG_DEPTH)
+    def search_all(self, searches: Sequence[Search]) -> list[list[Hit]]:
         with self._reading() as (connection, state):
-            keys = state.passing(connection, filters or Filters())
-            dense = state.dense(vector)
-            lexical = state.lexical(connection, query_terms(text), title_weight)
-            near, worded = best(dense, keys, depth), best(lexical, keys[lexical[keys] > 0], depth)
-            ids = _select(connection, "id", {*near.tolist(), *worded.tolist()})
+            scanning = state.dense([search.vector for search in searches])
+            lexical = [state.lexical(connection, query_terms(one.text), one.title_weight) for one in searches]
+            passing = [state.passing(connection, search.filters) for search in searches]
+            scores = list(zip(scanning(), lexical, strict=True))
+            legs = [
+                (best(dense, keys, search.depth), best(worded, keys[worded[keys] > 0], search.depth))
+                for search, keys, (dense, worded) in zip(searches, passing, scores, strict=True)
+            ]
+            ids = dict(_select(connection, "id", chain.from_iterable(chain.from_iterable(legs))))
+            fused = [
+                _fused(search, *(_leg(keys, of, ids) for keys, of in zip(pair, both, strict=True)))
+                for search, pair, both in zip(searches, legs, scores, strict=True)
+            ]
+            key_of = {id: key for key, id in ids.items()}
+            found = {key_of[one.id] for each in fused for one in each}
+            chunks = {key: Chunk(*columns) for key, *columns in _select(connection, _CHUNK_COLUMNS, found)}
 
-            def leg(found: NDArray[np.intp], scores: NDArray[np.float32]) -> list[tuple[str, float]]:
-                falling = zip((-scores[found]).tolist(), [ids[key][0] for key in found.tolist()], strict=True)
-                return [(id, -score) for score, id in sorted(falling)[:depth]]
+        def hit(one: Fused, dense: Scores, lexical: Scores) -> Hit:
+            key = key_of[one.id]
+            scores = float(dense[key]), float(lexical[key])
+            return Hit(chunks[key], *scores, one.dense_rank, one.lexical_rank, one.score)
 
-            fused = fuse_legs(leg(near, dense), leg(worded, lexical), alpha=alpha, fusion=fusion, k=k)
-            key_of = {row[0]: key for key, row in ids.items()}
-            chunks = _select(connection, _CHUNK_COLUMNS, [key_of[one.id] for one in fused])
-            hits = []
-            for one in fused:
-                key = key_of[one.id]
-                scores = float(dense[key]), float(lexical[key])
-                hits.append(Hit(Chunk(*chunks[key]), *scores, one.dense_rank, one.lexical_rank, one.score))
-        return hits
+        return [[hit(one, *both) for one in each] for each, both in zip(fused, scores, strict=True)]
 
     def replace(
         self,
@@ -281,6 +273,17 @@ class EmbeddedIndex:
         return connection.execute("DELETE FROM documents WHERE name = ?", (name,)).rowcount > 0
 
 
+def _leg(keys: Keys, scores: Scores, ids: Mapping[int, str]) -> list[tuple[str, float]]:
+    """Ids and scores of keys, best first, ties by id."""
+    falling = zip((-scores[keys]).tolist(), [ids[key] for key in keys.tolist()], strict=True)
+    return [(id, -score) for score, id in sorted(falling)]
+
+
+def _fused(search: Search, dense: Leg, lexical: Leg) -> list[Fused]:
+    legs = dense[: search.depth], lexical[: search.depth]
+    return fuse_legs(*legs, alpha=search.alpha, fusion=search.fusion, k=search.k)
+
+
 def _prepare(connection: sqlite3.Connection, encoder: str, dimensions: int) -> dict[str, str]:
     """Make the tables of a new file, and read what the file says about itself."""
     made = "SELECT 1 FROM sqlite_master"
@@ -312,10 +315,10 @@ def _insert_document(connection: sqlite3.Connection, document: Document) -> None
     connection.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)
 
 
-def _select(connection: sqlite3.Connection, columns: str, keys: Iterable[int]) -> dict[int, tuple[Any, ...]]:
-    """Columns of some chunks, by key."""
+def _select(connection: sqlite3.Connection, columns: str, keys: Iterable[int]) -> sqlite3.Cursor:
+    """Keys and columns of some chunks, each once."""
     query = f"SELECT key, {columns} FROM chunks WHERE key IN (SELECT value FROM json_each(?))"
-    return {key: tuple(row) for key, *row in connection.execute(query, (json.dumps(list(keys)),))}
+    return connection.execute(query, (json.dumps([int(key) for key in keys]),))
 
 
 def _count(connection: sqlite3.Connection) -> int:

@@ -46,6 +46,24 @@ class Document:
     stamp: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """One hybrid query. vector: float32 [d], unit length. title_weight: of the title in BM25; the text weighs 1."""
+
+    text: str
+    vector: NDArray[np.float32]
+    k: int
+    alpha: float
+    fusion: Fusion
+    filters: Filters = Filters()
+    title_weight: float = 1.0
+
+    @property
+    def depth(self) -> int:
+        """Hits that each leg gives to the fusion."""
+        return max(self.k, LEG_DEPTH)
+
+
 def check_vectors(vector: NDArray[np.float32], tokens: Packed, dimensions: int) -> None:
     """Raises ValueError when a chunk's vector or packed token vectors are not what an index of this width keeps."""
     fits = vector.shape == (dimensions,) and tokens.shape[1:] == (packed_width(dimensions),)
@@ -64,6 +82,20 @@ class Index(Protocol):
     encoder: str  # fingerprint of the encoder that made its vectors
     dimensions: int  # of its vectors
 
+    def search_all(self, searches: Sequence[Search]) -> list[list[Hit]]:
+        """For each search the k best chunks, best first, ties by chunk id: `fuse` of the dense leg (cosine with
+        `vector`) and the lexical leg (BM25 of `text`), each max(k, LEG_DEPTH) deep. alpha 0 is lexical only, 1 dense
+        only. Every hit carries its cosine and its BM25, whichever leg found it. The searches are done side by side;
+        what each finds does not depend on the others.
+
+        BM25, the same number from every engine: the sum, over the text (weight 1) and the title (`title_weight`) of a
+        chunk and over the `query_terms` of `text`, of weight idf f / (f + k1 (1 - b + b length / mean)). f: how often
+        the term is there, as `analysis.terms` makes terms. mean: of the lengths that are not 0. k1 = 1.2, b = 0.75.
+        idf: ln(1 + (N - n + 0.5) / (n + 0.5)) over N chunks; n is the mean, rounded down, of the term's document
+        frequencies in text and title, over those of the two in which it occurs at all. Only chunks whose score is
+        above 0 are in the leg."""
+        ...
+
     def search(
         self,
         text: str,
@@ -75,17 +107,8 @@ class Index(Protocol):
         filters: Filters | None = None,
         title_weight: float = 1.0,
     ) -> list[Hit]:
-        """The k best chunks of a hybrid query, best first, ties by chunk id: `fuse` of the dense leg (cosine with
-        `vector`, unit length) and the lexical leg (BM25 of `text`), each max(k, LEG_DEPTH) deep. alpha 0 is lexical
-        only, 1 dense only. Every hit carries its cosine and its BM25, whichever leg found it.
-
-        BM25, the same number from every engine: the sum, over the text (weight 1) and the title (`title_weight`) of a
-        chunk and over the `query_terms` of `text`, of weight idf f / (f + k1 (1 - b + b length / mean)). f: how often
-        the term is there, as `analysis.terms` makes terms. mean: of the lengths that are not 0. k1 = 1.2, b = 0.75.
-        idf: ln(1 + (N - n + 0.5) / (n + 0.5)) over N chunks; n is the mean, rounded down, of the term's document
-        frequencies in text and title, over those of the two in which it occurs at all. Only chunks whose score is
-        above 0 are in the leg."""
-        ...
+        """`search_all` of one."""
+        return self.search_all([Search(text, vector, k, alpha, fusion, filters or Filters(), title_weight)])[0]
 
     def replace(
         self,

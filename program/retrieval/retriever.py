@@ -7,7 +7,6 @@ once for each question and `replay`s any search parameters over them, with the r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +16,12 @@ from program.params import Params, SearchParams
 from program.retrieval.analysis import query_terms, terms
 from program.retrieval.encoders import Encoder, Vectors, passage_text
 from program.retrieval.fusion import fuse, reciprocal_rank_fusion
-from program.retrieval.index import LEG_DEPTH, Filters, Index
+from program.retrieval.index import LEG_DEPTH, Filters, Index, Search
 from program.retrieval.late import Tokens, late_interaction
 from program.retrieval.links import Titles, links
 from program.retrieval.rank import Features, merge, select, signals
 from program.retrieval.rerankers import Reranker
-from program.types import ChunkKind, Hit, Query
+from program.types import Chunk, ChunkKind, Fusion, Hit, Query
 
 #: First hits whose links are followed, and the most documents that are followed to.
 FOLLOWED, MOST_NAMED = 3, 8
@@ -95,27 +94,18 @@ class Retriever:
         """Unranked candidates, one pool for each distinct `against`, in order. Raises LibraryError."""
         queries = [query for query in queries if _is_searched(query, search)]
         encoded = self._encode(queries)
-
-        def ranked(query: Query) -> list[list[Hit]]:
-            return [
-                self.index.search(
-                    query.text,
-                    encoded[query.dense or query.text][0],
-                    k=k,
-                    alpha=search.alpha,
-                    fusion=search.fusion,
-                    filters=filters,
-                    title_weight=params.title_weight,
-                )
-                for filters, k in _takes(search, params)
-            ]
-
-        if len(queries) > 1:
-            with ThreadPoolExecutor(len(queries), "search") as threads:
-                rankings = list(threads.map(ranked, queries))
-        else:
-            rankings = [ranked(query) for query in queries]
-        followed = {query.against: self._followed(query.against, encoded, params) for query in queries}
+        takes = _takes(search, params)
+        found, followed = self._search(
+            [
+                _search(query, encoded, k, search.alpha, search.fusion, filters, params)
+                for query in queries
+                for filters, k in takes
+            ],
+            queries,
+            encoded,
+            params,
+        )
+        rankings = [found[begin : begin + len(takes)] for begin in range(0, len(found), len(takes))]
         joined = _join(queries, rankings, followed, params.rrf_k)
         return [_pool(against, hits, self._features(against, hits, encoded)) for against, hits in joined.items()]
 
@@ -126,33 +116,53 @@ class Retriever:
         """
         encoded = self._encode(queries)
         each = [filters for filters, _ in _takes(SearchParams(), params)]
-        legs = tuple(tuple(self._legs(query, encoded, filters, params) for filters in each) for query in queries)
+        found, followed = self._search(
+            [
+                _search(query, encoded, LEG_DEPTH, alpha, "ranked", filters, params)
+                for query in queries
+                for filters in each
+                for alpha in (1.0, 0.0)
+            ],
+            queries,
+            encoded,
+            params,
+        )
+        pairs = iter(zip(found[::2], found[1::2], strict=True))
+        legs = tuple(tuple(Legs(filters, *map(tuple, next(pairs))) for filters in each) for _ in queries)
         hits: dict[str, dict[str, Hit]] = {}
         for query, pair in zip(queries, legs, strict=True):
-            found = hits.setdefault(query.against, {})
-            found.update({hit.chunk.id: hit for leg in pair for hit in (*leg.dense, *leg.lexical)})
-        followed = {against: self._followed(against, encoded, params) for against in hits}
-        for against, found in hits.items():
+            pool = hits.setdefault(query.against, {})
+            pool.update({hit.chunk.id: hit for leg in pair for hit in (*leg.dense, *leg.lexical)})
+        for against, pool in hits.items():
             for hit in followed[against]:
-                found.setdefault(hit.chunk.id, hit)
-        features = {against: self._features(against, list(found.values()), encoded) for against, found in hits.items()}
+                pool.setdefault(hit.chunk.id, hit)
+        features = {against: self._features(against, list(pool.values()), encoded) for against, pool in hits.items()}
         return Candidates(tuple(queries), legs, followed, features)
 
-    def _followed(self, against: str, encoded: _Encoded, params: Params) -> list[Hit]:
-        """The best hit of each document that the first hits for a text name: a second hop's passage may share no word
-        with the question. It does not depend on how the pool is searched, so that a replay finds the same."""
+    def _search(
+        self, searches: Sequence[Search], queries: Sequence[Query], encoded: _Encoded, params: Params
+    ) -> tuple[list[list[Hit]], dict[str, list[Hit]]]:
+        """What the searches find, and by `against` what is followed from it: the best hit of each document that the
+        first hits for that text name, since a second hop's passage may share no word with the question. What is
+        followed does not depend on the searches, so that a replay finds the same."""
+        texts = list(dict.fromkeys(query.against for query in queries))
 
-        def search(k: int, filters: Filters) -> list[Hit]:
-            weight, vector = params.title_weight, encoded[against][0]
-            return self.index.search(
-                against, vector, k=k, alpha=0.5, fusion="ranked", filters=filters, title_weight=weight
-            )
+        def of(against: str, k: int, filters: Filters) -> Search:
+            return _search(Query(against, against), encoded, k, 0.5, "ranked", filters, params)
 
-        first = [hit.chunk for hit in search(FOLLOWED, Filters())]
-        named = dict.fromkeys(name for chunk in first for name in self._titles().named_in(terms(chunk.text)))
-        others = [name for name in named if name not in {chunk.document for chunk in first}]
-        hits = (hit for name in others[:MOST_NAMED] for hit in search(1, Filters(document=name)))
-        return [replace(hit, dense_rank=0, lexical_rank=0, fused=0.0) for hit in hits]
+        found = self.index.search_all([*searches, *(of(text, FOLLOWED, Filters()) for text in texts)])
+        firsts = [[hit.chunk for hit in first] for first in found[len(searches) :]]
+        titles = self._titles()
+        places = [
+            (text, Filters(document=name))
+            for text, first in zip(texts, firsts, strict=True)
+            for name in _named(first, titles)
+        ]
+        followed: dict[str, list[Hit]] = {text: [] for text in texts}
+        bests = self.index.search_all([of(text, 1, place) for text, place in places]) if places else []
+        for (text, _), best in zip(places, bests, strict=True):
+            followed[text] += [replace(hit, dense_rank=0, lexical_rank=0, fused=0.0) for hit in best]
+        return found[: len(searches)], followed
 
     def _titles(self) -> Titles:
         """The documents' titles, read again when the number of chunks has changed. Where they are out of date, a new
@@ -162,21 +172,6 @@ class Retriever:
             documents = self.index.documents()
             self._known_titles = size, Titles((document.name, document.title) for document in documents)
         return self._known_titles[1]
-
-    def _legs(self, query: Query, encoded: _Encoded, filters: Filters, params: Params) -> Legs:
-        dense, lexical = (
-            self.index.search(
-                query.text,
-                encoded[query.dense or query.text][0],
-                k=LEG_DEPTH,
-                alpha=alpha,
-                fusion="ranked",
-                filters=filters,
-                title_weight=params.title_weight,
-            )
-            for alpha in (1.0, 0.0)
-        )
-        return Legs(filters, tuple(dense), tuple(lexical))
 
     def _encode(self, queries: Sequence[Query]) -> _Encoded:
         """Vector and token vectors of every text that is searched or ranked against, in one batch."""
@@ -245,6 +240,19 @@ def _takes(search: SearchParams, params: Params) -> list[tuple[Filters, int]]:
     kinds: list[tuple[ChunkKind, int]] = [("passage", search.passages), ("abstract", search.abstracts)]
     takes = [(Filters(kind=kind), size) for kind, size in kinds if size]
     return takes + [(Filters(document=name), 1) for name in params.pinned]
+
+
+def _search(
+    query: Query, encoded: _Encoded, k: int, alpha: float, fusion: Fusion, filters: Filters, params: Params
+) -> Search:
+    vector = encoded[query.dense or query.text][0]
+    return Search(query.text, vector, k, alpha, fusion, filters, params.title_weight)
+
+
+def _named(first: Sequence[Chunk], titles: Titles) -> list[str]:
+    """The documents that chunks name, in order; at most MOST_NAMED, and none of the chunks' own."""
+    named = dict.fromkeys(name for chunk in first for name in titles.named_in(terms(chunk.text)))
+    return [name for name in named if name not in {chunk.document for chunk in first}][:MOST_NAMED]
 
 
 def _join(

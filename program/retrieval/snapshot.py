@@ -7,7 +7,7 @@ a reader takes over a new state by reading the blocks that changed.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from program.retrieval.index import Filters
 from program.retrieval.postings import BLOCK, bm25, length_norm
-from program.retrieval.vector_file import Matrix, VectorFile
+from program.retrieval.vector_file import Matrix, Scores, Vector, VectorFile, products
 
 SCHEMA = """
 CREATE TABLE columns (block INTEGER PRIMARY KEY, generation INTEGER NOT NULL, numbers BLOB NOT NULL);
@@ -44,8 +44,8 @@ class Snapshot:
     generation: int
     columns: Columns
     matrix: Matrix
-    _dense: dict[bytes, NDArray[np.float32]] = field(default_factory=dict)
-    _lexical: dict[tuple[tuple[str, ...], float], NDArray[np.float32]] = field(default_factory=dict)
+    _dense: dict[bytes, Scores] = field(default_factory=dict)
+    _lexical: dict[tuple[tuple[str, ...], float], Scores] = field(default_factory=dict)
     _passing: dict[Filters, Keys] = field(default_factory=dict)
 
     @classmethod
@@ -78,17 +78,23 @@ class Snapshot:
     def _norms(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return length_norm(self.columns[TEXT]), length_norm(self.columns[TITLE])
 
-    def dense(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The product of every row and `vector`, float32 [keys]."""
-        key = vector.tobytes()
-        if (known := self._dense.get(key)) is None:
-            # Not `@`: row by row is faster here, takes one thread, so that searches side by side do not wait for each
-            # other, and gives equal vectors equal products wherever they stand, so that ties are ties.
-            known = np.vecdot(self.matrix, vector)
-            _remember(self._dense, key, known)
-        return known
+    def dense(self, vectors: Sequence[Vector]) -> Callable[[], list[Scores]]:
+        """Begin to multiply every row with each of some vectors; the call that is given waits for the products,
+        float32 [keys] for each vector."""
+        wanted = {vector.tobytes(): vector for vector in vectors}
+        new = {key: vector for key, vector in wanted.items() if key not in self._dense}
+        known = {key: self._dense[key] for key in wanted if key not in new}
+        scanning = products(self.matrix, list(new.values()))
 
-    def lexical(self, connection: sqlite3.Connection, terms: list[str], title_weight: float) -> NDArray[np.float32]:
+        def finish() -> list[Scores]:
+            for key, scores in zip(new, scanning(), strict=True):
+                known[key] = scores
+                _remember(self._dense, key, scores)
+            return [known[vector.tobytes()] for vector in vectors]
+
+        return finish
+
+    def lexical(self, connection: sqlite3.Connection, terms: list[str], title_weight: float) -> Scores:
         """BM25 of every key, float32 [keys]."""
         key = tuple(terms), title_weight
         if (known := self._lexical.get(key)) is None:
@@ -137,7 +143,7 @@ def number_of(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute("SELECT number FROM names WHERE name = ?", (name,)).fetchone()[0])
 
 
-def best(scores: NDArray[np.float32], keys: Keys, k: int) -> Keys:
+def best(scores: Scores, keys: Keys, k: int) -> Keys:
     """The keys, of those given, with the k best scores, in no order; more than k when the last of them tie."""
     if len(keys) <= k:
         return keys

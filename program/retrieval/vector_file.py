@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from program.errors import LibraryError
+from program.machine import processor_cores
 
-Matrix = NDArray[np.float32]
+Vector = NDArray[np.float32]  # [d]
+Matrix = NDArray[np.float32]  # [rows, d]
+Scores = NDArray[np.float32]  # [rows]
+
+#: A part of a scan, in rows: long enough that handing it to a thread is nothing beside it.
+PART = 8192
+_CORES = processor_cores()
+_threads = ThreadPoolExecutor(_CORES, "scan")
 
 
 class VectorFile:
@@ -68,6 +77,33 @@ class VectorFile:
         except OSError as error:
             hint = "Check that the folder can be written and the disk is not full."
             raise LibraryError(f"The vectors {self._path} cannot be written ({error.strerror}).", hint) from error
+
+
+def products(matrix: Matrix, vectors: Sequence[Vector]) -> Callable[[], list[Scores]]:
+    """Begin to multiply all rows with each vector; the call that is given waits for the results, one for each vector.
+
+    Memory is read once, however many vectors there are, and by all cores, while the caller does something else.
+    """
+    if not vectors:
+        return list
+    scores = np.empty((len(matrix), len(vectors)), np.float32)
+    many = np.stack(vectors)
+
+    def scan(begin: int) -> None:
+        # Not `@`: row by row is faster here, and gives equal vectors equal products wherever they stand and whatever
+        # stands beside them, so that ties are ties.
+        part = slice(begin, begin + rows)
+        np.vecdot(matrix[part, None], many, out=scores[part])
+
+    rows = max(PART, -(-len(matrix) // _CORES))
+    parts = [_threads.submit(scan, begin) for begin in range(0, len(matrix), rows)]
+
+    def finish() -> list[Scores]:
+        for part in parts:
+            part.result()
+        return list(np.ascontiguousarray(scores.T))
+
+    return finish
 
 
 _AGAIN = "Delete the folder and ingest again, or choose another with --index."

@@ -10,8 +10,10 @@ So the two legs are two queries side by side, the lexical one deeper than the le
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,13 +24,13 @@ from program.retrieval import bm25
 from program.retrieval.analysis import query_terms
 from program.retrieval.encoders import Encoder
 from program.retrieval.fusion import fuse_legs
-from program.retrieval.index import LEG_DEPTH, Document, Filters
+from program.retrieval.index import Document, Index, Search
 from program.retrieval.late import Packed
 from program.retrieval.weaviate_nodes import SCHEMA, Address, Nodes
-from program.retrieval.weaviate_read import IDS, Reader, Statistics, Words, best_first, census, cosines
+from program.retrieval.weaviate_read import AT_ONCE, IDS, Reader, Statistics, Words, best_first, census, cosines
 from program.retrieval.weaviate_schema import check, drop, library, make, moved, require
 from program.retrieval.weaviate_write import Part, Writer
-from program.types import Chunk, Fusion, Hit
+from program.types import Chunk, Hit
 
 if TYPE_CHECKING:
     from weaviate import WeaviateClient
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 DEEPER = 3
 
 
-class WeaviateIndex:
+class WeaviateIndex(Index):
     """An `Index` on a server. A change of a document is not one step: a reader may see old and new chunks together, but
     never neither. Each read goes to one node and sees what that node has."""
 
@@ -95,33 +97,29 @@ class WeaviateIndex:
             nodes.close()
             raise
 
-    def search(
-        self,
-        text: str,
-        vector: NDArray[np.float32],
-        *,
-        k: int,
-        alpha: float,
-        fusion: Fusion,
-        filters: Filters | None = None,
-        title_weight: float = 1.0,
-    ) -> list[Hit]:
-        reader, depth, wanted = self._reader, max(k, LEG_DEPTH), query_terms(text)
-        dense = reader.threads.submit(reader.near, vector, depth, filters) if alpha > 0 else None
-        worded = reader.with_words(wanted, depth * DEEPER, filters, title_weight) if alpha < 1 else {}
-        known = reader.statistics()
+    def search_all(self, searches: Sequence[Search]) -> list[list[Hit]]:
+        one = partial(self._search, known=self._reader.statistics())
+        if len(searches) < 2:
+            return list(map(one, searches))
+        with ThreadPoolExecutor(min(len(searches), AT_ONCE), "weaviate-searches") as threads:
+            return list(threads.map(one, searches))
+
+    def _search(self, search: Search, known: Statistics) -> list[Hit]:
+        reader, wanted, weight = self._reader, query_terms(search.text), search.title_weight
+        filters, depth = search.filters, search.depth
+        near_leg = reader.threads.submit(reader.near, search.vector, depth, filters) if search.alpha > 0 else None
+        worded = reader.with_words(wanted, depth * DEEPER, filters, weight) if search.alpha < 1 else {}
 
         def lexical(found: Mapping[str, Words]) -> dict[str, float]:
             held = set().union(*(title + text for title, text in found.values()))
             weights = self._weights(known, [term for term in wanted if term in held])  # the others weigh nothing
-            return {id: bm25.score(weights, *words, known.extent, title_weight) for id, words in found.items()}
+            return {id: bm25.score(weights, *words, known.extent, weight) for id, words in found.items()}
 
-        lexical_leg = sorted(((id, score) for id, score in lexical(worded).items() if score > 0), key=best_first)[
-            :depth
-        ]
-        fused = fuse_legs(dense.result() if dense else (), lexical_leg, alpha=alpha, fusion=fusion, k=k)
+        scored = sorted(((id, score) for id, score in lexical(worded).items() if score > 0), key=best_first)
+        legs = near_leg.result() if near_leg else (), scored[:depth]
+        fused = fuse_legs(*legs, alpha=search.alpha, fusion=search.fusion, k=search.k)
         whole = reader.whole([one.id for one in fused])
-        near = dict(zip(whole, cosines([item.vector for item in whole.values()], vector), strict=True))
+        near = dict(zip(whole, cosines([item.vector for item in whole.values()], search.vector), strict=True))
         scores = lexical({id: item.words for id, item in whole.items()})
         return [
             Hit(whole[one.id].chunk, near[one.id], scores[one.id], one.dense_rank, one.lexical_rank, one.score)

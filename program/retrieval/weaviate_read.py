@@ -68,11 +68,11 @@ class Reader:
     def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
 
-    def near(self, vector: NDArray[np.float32], limit: int, filters: Filters | None) -> list[tuple[str, float]]:
+    def near(self, vector: NDArray[np.float32], limit: int, filters: Filters) -> list[tuple[str, float]]:
         """Ids and cosines of the chunks of highest cosine, best first, ties by id."""
         more: dict[str, Any] = {
             "limit": limit,
-            "filters": _filter(filters or Filters()),
+            "filters": _filter(filters),
             "include_vector": True,
             "return_properties": ["chunk"],
         }
@@ -80,9 +80,7 @@ class Reader:
         ids, vectors = [item.properties["chunk"] for item in found], [_vector(item) for item in found]
         return sorted(dict(zip(ids, cosines(vectors, vector), strict=True)).items(), key=best_first)
 
-    def with_words(
-        self, terms: Sequence[str], limit: int, filters: Filters | None, title_weight: float
-    ) -> dict[str, Words]:
+    def with_words(self, terms: Sequence[str], limit: int, filters: Filters, title_weight: float) -> dict[str, Words]:
         """Chunks that have any of the terms, those of highest BM25 by Weaviate's reckoning: id to their terms."""
         if not terms:
             return {}
@@ -91,7 +89,7 @@ class Reader:
             if title_weight > 0
             else ["text_terms"],
             "limit": limit,
-            "filters": _filter(filters or Filters()),
+            "filters": _filter(filters),
             "return_properties": ["chunk", "title_terms", "text_terms"],
         }
         found = self._read(lambda rows: rows.chunks.query.bm25(" ".join(terms), **more)).objects
