@@ -96,7 +96,7 @@ def bm25(
 
 
 def _idf(total: int, entries: Entries) -> float:
-    in_texts, in_titles = np.count_nonzero(entries[:, 1:], axis=0).tolist()
+    in_texts, in_titles = (int(np.count_nonzero(entries[:, column])) for column in (1, 2))
     return idf(total, having(in_titles, in_texts))
 
 

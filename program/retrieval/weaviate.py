@@ -23,11 +23,11 @@ from program.errors import LibraryError, LibraryMissing
 from program.retrieval import bm25
 from program.retrieval.analysis import query_terms
 from program.retrieval.encoders import Encoder
-from program.retrieval.fusion import fuse_legs
+from program.retrieval.fusion import Fused, fuse_legs
 from program.retrieval.index import Document, Index, Search
 from program.retrieval.late import Packed
 from program.retrieval.weaviate_nodes import SCHEMA, Address, Nodes
-from program.retrieval.weaviate_read import AT_ONCE, IDS, Reader, Statistics, Words, best_first, census, cosines
+from program.retrieval.weaviate_read import AT_ONCE, IDS, Reader, Statistics, Whole, Words, best_first, census, cosines
 from program.retrieval.weaviate_schema import check, drop, library, make, moved, require
 from program.retrieval.weaviate_write import Part, Writer
 from program.types import Chunk, Hit
@@ -98,34 +98,41 @@ class WeaviateIndex(Index):
             raise
 
     def search_all(self, searches: Sequence[Search]) -> list[list[Hit]]:
-        one = partial(self._search, known=self._reader.statistics())
+        known = self._reader.statistics()
+        one = partial(self._fused, known=known)
         if len(searches) < 2:
-            return list(map(one, searches))
-        with ThreadPoolExecutor(min(len(searches), AT_ONCE), "weaviate-searches") as threads:
-            return list(threads.map(one, searches))
-
-    def _search(self, search: Search, known: Statistics) -> list[Hit]:
-        reader, wanted, weight = self._reader, query_terms(search.text), search.title_weight
-        filters, depth = search.filters, search.depth
-        near_leg = reader.threads.submit(reader.near, search.vector, depth, filters) if search.alpha > 0 else None
-        worded = reader.with_words(wanted, depth * DEEPER, filters, weight) if search.alpha < 1 else {}
-
-        def lexical(found: Mapping[str, Words]) -> dict[str, float]:
-            held = set().union(*(title + text for title, text in found.values()))
-            weights = self._weights(known, [term for term in wanted if term in held])  # the others weigh nothing
-            return {id: bm25.score(weights, *words, known.extent, weight) for id, words in found.items()}
-
-        scored = sorted(((id, score) for id, score in lexical(worded).items() if score > 0), key=best_first)
-        legs = near_leg.result() if near_leg else (), scored[:depth]
-        fused = fuse_legs(*legs, alpha=search.alpha, fusion=search.fusion, k=search.k)
-        whole = reader.whole([one.id for one in fused])
-        near = dict(zip(whole, cosines([item.vector for item in whole.values()], search.vector), strict=True))
-        scores = lexical({id: item.words for id, item in whole.items()})
+            fused = list(map(one, searches))
+        else:
+            with ThreadPoolExecutor(min(len(searches), AT_ONCE), "weaviate-searches") as threads:
+                fused = list(threads.map(one, searches))
+        whole = self._reader.whole(list({each.id for found in fused for each in found}))
         return [
-            Hit(whole[one.id].chunk, near[one.id], scores[one.id], one.dense_rank, one.lexical_rank, one.score)
-            for one in fused
-            if one.id in whole  # it may have been deleted in the meantime
+            self._hits(search, [each for each in found if each.id in whole], whole, known)  # one may be deleted by now
+            for search, found in zip(searches, fused, strict=True)
         ]
+
+    def _fused(self, search: Search, known: Statistics) -> list[Fused]:
+        reader, filters, depth = self._reader, search.filters, search.depth
+        near = reader.threads.submit(reader.near, search.vector, depth, filters) if search.alpha > 0 else None
+        limit = depth * DEEPER if search.alpha < 1 else 0
+        worded = reader.with_words(query_terms(search.text), limit, filters, search.title_weight)
+        lexical = self._lexical(search, worded, known)
+        scored = sorted(((id, score) for id, score in lexical.items() if score > 0), key=best_first)
+        legs = near.result() if near else (), scored[:depth]
+        return fuse_legs(*legs, alpha=search.alpha, fusion=search.fusion, k=search.k)
+
+    def _hits(self, search: Search, fused: Sequence[Fused], whole: Mapping[str, Whole], known: Statistics) -> list[Hit]:
+        near = cosines([whole[one.id].vector for one in fused], search.vector)
+        lexical = self._lexical(search, {one.id: whole[one.id].words for one in fused}, known)
+        return [
+            Hit(whole[one.id].chunk, cosine, lexical[one.id], one.dense_rank, one.lexical_rank, one.score)
+            for one, cosine in zip(fused, near, strict=True)
+        ]
+
+    def _lexical(self, search: Search, found: Mapping[str, Words], known: Statistics) -> dict[str, float]:
+        held = set().union(*(title + text for title, text in found.values()))
+        weights = self._weights(known, [term for term in query_terms(search.text) if term in held])  # others weigh 0
+        return {id: bm25.score(weights, *words, known.extent, search.title_weight) for id, words in found.items()}
 
     def replace(
         self,

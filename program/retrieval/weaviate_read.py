@@ -82,7 +82,7 @@ class Reader:
 
     def with_words(self, terms: Sequence[str], limit: int, filters: Filters, title_weight: float) -> dict[str, Words]:
         """Chunks that have any of the terms, those of highest BM25 by Weaviate's reckoning: id to their terms."""
-        if not terms:
+        if not terms or not limit:
             return {}
         more: dict[str, Any] = {
             "query_properties": ["text_terms", f"title_terms^{title_weight:.6f}"]
