@@ -95,16 +95,12 @@ class Retriever:
         queries = [query for query in queries if _is_searched(query, search)]
         encoded = self._encode(queries)
         takes = _takes(search, params)
-        found, followed = self._search(
-            [
-                _search(query, encoded, k, search.alpha, search.fusion, filters, params)
-                for query in queries
-                for filters, k in takes
-            ],
-            queries,
-            encoded,
-            params,
-        )
+        searches = [
+            _search_for(query, encoded, k, search.alpha, search.fusion, filters, params)
+            for query in queries
+            for filters, k in takes
+        ]
+        found, followed = self._search_and_follow(searches, queries, encoded, params)
         rankings = [found[begin : begin + len(takes)] for begin in range(0, len(found), len(takes))]
         joined = _join(queries, rankings, followed, params.rrf_k)
         return [_pool(against, hits, self._features(against, hits, encoded)) for against, hits in joined.items()]
@@ -116,17 +112,13 @@ class Retriever:
         """
         encoded = self._encode(queries)
         each = [filters for filters, _ in _takes(SearchParams(), params)]
-        found, followed = self._search(
-            [
-                _search(query, encoded, LEG_DEPTH, alpha, "ranked", filters, params)
-                for query in queries
-                for filters in each
-                for alpha in (1.0, 0.0)
-            ],
-            queries,
-            encoded,
-            params,
-        )
+        searches = [
+            _search_for(query, encoded, LEG_DEPTH, alpha, "ranked", filters, params)
+            for query in queries
+            for filters in each
+            for alpha in (1.0, 0.0)
+        ]
+        found, followed = self._search_and_follow(searches, queries, encoded, params)
         pairs = iter(zip(found[::2], found[1::2], strict=True))
         legs = tuple(tuple(Legs(filters, *map(tuple, next(pairs))) for filters in each) for _ in queries)
         hits: dict[str, dict[str, Hit]] = {}
@@ -139,7 +131,7 @@ class Retriever:
         features = {against: self._features(against, list(pool.values()), encoded) for against, pool in hits.items()}
         return Candidates(tuple(queries), legs, followed, features)
 
-    def _search(
+    def _search_and_follow(
         self, searches: Sequence[Search], queries: Sequence[Query], encoded: _Encoded, params: Params
     ) -> tuple[list[list[Hit]], dict[str, list[Hit]]]:
         """What the searches find, and by `against` what is followed from it: the best hit of each document that the
@@ -148,7 +140,7 @@ class Retriever:
         texts = list(dict.fromkeys(query.against for query in queries))
 
         def of(against: str, k: int, filters: Filters) -> Search:
-            return _search(Query(against, against), encoded, k, 0.5, "ranked", filters, params)
+            return _search_for(Query(against, against), encoded, k, 0.5, "ranked", filters, params)
 
         found = self.index.search_all([*searches, *(of(text, FOLLOWED, Filters()) for text in texts)])
         firsts = [[hit.chunk for hit in first] for first in found[len(searches) :]]
@@ -242,7 +234,7 @@ def _takes(search: SearchParams, params: Params) -> list[tuple[Filters, int]]:
     return takes + [(Filters(document=name), 1) for name in params.pinned]
 
 
-def _search(
+def _search_for(
     query: Query, encoded: _Encoded, k: int, alpha: float, fusion: Fusion, filters: Filters, params: Params
 ) -> Search:
     vector = encoded[query.dense or query.text][0]
