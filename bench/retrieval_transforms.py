@@ -1,11 +1,13 @@
 """The part of bench/retrieval.py that asks the language model: what each transform's queries find.
 
-Queries are kept in transforms.json under the cache folder, by language model, transform, set and question, and written
-after every call: a broken run goes on where it stopped, and the table can be printed again without a language model.
+Queries are kept in transforms.json under the cache folder, by language model, transform and its compiled state, set and
+question, and written after every call: a broken run goes on where it stopped, and the table can be printed again
+without a language model.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
@@ -39,7 +41,7 @@ class Transformed:
 
     def of(self, transform: Transform, name: str, question: Question, program: AdaptiveRAG) -> list[Query] | None:
         """None where they are not known and no call is left, or the language model failed."""
-        key = "/".join([self.settings.lm, transform, name, question.id])
+        key = "/".join([self.settings.lm, transform, _state(program, transform), name, question.id])
         if key not in self._known:
             if not self.left:
                 return None
@@ -53,6 +55,12 @@ class Transformed:
             self._known[key] = [list(astuple(query)) for query in made]
             self._file.write_text(json.dumps(self._known, ensure_ascii=False, indent=0), "utf-8")
         return [Query(*fields) for fields in self._known[key]]  # type: ignore[arg-type]
+
+
+def _state(program: AdaptiveRAG, transform: Transform) -> str:
+    """A short hash of the instructions and examples that the transform was compiled to."""
+    state = getattr(program.transforms, transform).dump_state()
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def rankings(

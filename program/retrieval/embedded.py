@@ -10,10 +10,9 @@ a state in which they were chunks.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, fields, replace
 from functools import cache, partial
@@ -26,28 +25,27 @@ from numpy.typing import NDArray
 
 from program.errors import EncoderMismatch, FormatMismatch, LibraryError, LibraryMissing
 from program.retrieval import postings, snapshot
-from program.retrieval.analysis import query_terms, terms
+from program.retrieval.analysis import terms
 from program.retrieval.bm25 import idf
 from program.retrieval.database import Database, explained
+from program.retrieval.embedded_search import CHUNK_COLUMNS, search_all
 from program.retrieval.encoders import Encoder
-from program.retrieval.fusion import Fused, Leg, fuse_legs
 from program.retrieval.index import Document, Index, Search, check_vectors
 from program.retrieval.late import Packed, packed_width
 from program.retrieval.postings import BLOCK
-from program.retrieval.snapshot import KIND, NO_YEAR, Keys, Snapshot, best, number_of, write_columns
-from program.retrieval.vector_file import Scores, VectorFile
+from program.retrieval.snapshot import KIND, NO_YEAR, Snapshot, number_of, write_columns
+from program.retrieval.vector_file import VectorFile
 from program.types import Chunk, Hit
 
 FILE = "index.sqlite3"
 VECTORS = FILE + "-vectors"
 SCHEMA_VERSION = "4"  # raised when the tables change, what `analysis` makes of a text, or what `late` makes of tokens
 _values = attrgetter(*(column.name for column in fields(Chunk)))
-_CHUNK_COLUMNS = ", ".join(f'"{column.name}"' for column in fields(Chunk))
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE documents (name TEXT PRIMARY KEY, title TEXT, sha256 TEXT, source TEXT, field TEXT, year INTEGER,
     chunks INTEGER, characters INTEGER, path TEXT, stamp TEXT);
-CREATE TABLE chunks (key INTEGER PRIMARY KEY, {_CHUNK_COLUMNS}, UNIQUE (id));
+CREATE TABLE chunks (key INTEGER PRIMARY KEY, {CHUNK_COLUMNS}, UNIQUE (id));
 CREATE INDEX chunks_of_document ON chunks (document);
 CREATE TABLE token_vectors (key INTEGER PRIMARY KEY, tokens BLOB NOT NULL);
 {postings.SCHEMA};
@@ -123,29 +121,7 @@ class EmbeddedIndex(Index):
 
     def search_all(self, searches: Sequence[Search]) -> list[list[Hit]]:
         with self._reading() as (connection, state):
-            scanning = state.dense([search.vector for search in searches])
-            lexical = [state.lexical(connection, query_terms(one.text), one.title_weight) for one in searches]
-            passing = [state.passing(connection, search.filters) for search in searches]
-            scores = list(zip(scanning(), lexical, strict=True))
-            legs = [
-                (best(dense, keys, search.depth), best(worded, keys[worded[keys] > 0], search.depth))
-                for search, keys, (dense, worded) in zip(searches, passing, scores, strict=True)
-            ]
-            ids = dict(_select(connection, "id", chain.from_iterable(chain.from_iterable(legs))))
-            fused = [
-                _fused(search, *(_leg(keys, of, ids) for keys, of in zip(pair, both, strict=True)))
-                for search, pair, both in zip(searches, legs, scores, strict=True)
-            ]
-            key_of = {id: key for key, id in ids.items()}
-            found = {key_of[one.id] for each in fused for one in each}
-            chunks = {key: Chunk(*columns) for key, *columns in _select(connection, _CHUNK_COLUMNS, found)}
-
-        def hit(one: Fused, dense: Scores, lexical: Scores) -> Hit:
-            key = key_of[one.id]
-            scores = float(dense[key]), float(lexical[key])
-            return Hit(chunks[key], *scores, one.dense_rank, one.lexical_rank, one.score)
-
-        return [[hit(one, *both) for one in each] for each, both in zip(fused, scores, strict=True)]
+            return search_all(connection, state, searches)
 
     def replace(
         self,
@@ -172,7 +148,7 @@ class EmbeddedIndex(Index):
             with self._database.transaction("BEGIN IMMEDIATE") as connection:  # no reader need read anything again
                 self._take_row(connection, name, document)
             return
-        query = f"SELECT key, {_CHUNK_COLUMNS} FROM chunks WHERE document = ?"
+        query = f"SELECT key, {CHUNK_COLUMNS} FROM chunks WHERE document = ?"
         with self._writing() as (connection, _):
             self._delete(connection, document.name)
             self._take_row(connection, name, document)
@@ -191,7 +167,7 @@ class EmbeddedIndex(Index):
         return [Document(*row) for row in rows]
 
     def chunks(self, name: str) -> list[Chunk]:
-        query = f"SELECT {_CHUNK_COLUMNS} FROM chunks WHERE document = ? ORDER BY position, id"
+        query = f"SELECT {CHUNK_COLUMNS} FROM chunks WHERE document = ? ORDER BY position, id"
         with self._database.transaction() as connection:
             return [Chunk(*row) for row in connection.execute(query, (name,))]
 
@@ -273,17 +249,6 @@ class EmbeddedIndex(Index):
         return connection.execute("DELETE FROM documents WHERE name = ?", (name,)).rowcount > 0
 
 
-def _leg(keys: Keys, scores: Scores, ids: Mapping[int, str]) -> list[tuple[str, float]]:
-    """Ids and scores of keys, best first, ties by id."""
-    falling = zip((-scores[keys]).tolist(), [ids[key] for key in keys.tolist()], strict=True)
-    return [(id, -score) for score, id in sorted(falling)]
-
-
-def _fused(search: Search, dense: Leg, lexical: Leg) -> list[Fused]:
-    legs = dense[: search.depth], lexical[: search.depth]
-    return fuse_legs(*legs, alpha=search.alpha, fusion=search.fusion, k=search.k)
-
-
 def _prepare(connection: sqlite3.Connection, encoder: str, dimensions: int) -> dict[str, str]:
     """Make the tables of a new file, and read what the file says about itself."""
     made = "SELECT 1 FROM sqlite_master"
@@ -313,12 +278,6 @@ def _enter(connection: sqlite3.Connection, chunks: Sequence[tuple[Chunk, int]]) 
 def _insert_document(connection: sqlite3.Connection, document: Document) -> None:
     row = astuple(document)
     connection.execute(f"INSERT INTO documents VALUES ({', '.join('?' * len(row))})", row)
-
-
-def _select(connection: sqlite3.Connection, columns: str, keys: Iterable[int]) -> sqlite3.Cursor:
-    """Keys and columns of some chunks, each once."""
-    query = f"SELECT key, {columns} FROM chunks WHERE key IN (SELECT value FROM json_each(?))"
-    return connection.execute(query, (json.dumps([int(key) for key in keys]),))
 
 
 def _count(connection: sqlite3.Connection) -> int:
