@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import importlib.util
 import json
 import statistics
 import subprocess
@@ -200,7 +199,7 @@ def measure(size: int, most: int, weaviate: str | None) -> dict[str, str]:
         plain = BM25Okapi(split, k1=1.2, b=0.75)
         (slow,) = in_turns(asked[:10], lambda a: (plain.get_scores(query_terms(a[0])), floor.nearest(a[1])))
         row["rank-bm25 and the scan"] = told(slow, least)
-    if weaviate and importlib.util.find_spec("program.retrieval.weaviate"):
+    if weaviate:
         row["Weaviate"] = on_weaviate(weaviate, chunks, matrix, asked, floor)
     return row
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -38,22 +41,25 @@ class Transformed:
         self._known: dict[str, list[list[object]]] = json.loads(file.read_text("utf-8")) if file.exists() else {}
         self.settings = settings
         self.left = most_calls
+        self._lock = threading.Lock()
 
     def of(self, transform: Transform, name: str, question: Question, program: AdaptiveRAG) -> list[Query] | None:
         """None where they are not known and no call is left, or the language model failed."""
         key = "/".join([self.settings.lm, transform, _state(program, transform), name, question.id])
         if key not in self._known:
-            if not self.left:
-                return None
-            self.left -= 1
+            with self._lock:
+                if not self.left:
+                    return None
+                self.left -= 1
             try:
                 with session(program.language_model()):
                     near = program.headings(question.text)
                     made = program.transforms(transform, question.text, program.params.max_queries, near)
             except LanguageModelError:
                 return None
-            self._known[key] = [list(astuple(query)) for query in made]
-            self._file.write_text(json.dumps(self._known, ensure_ascii=False, indent=0), "utf-8")
+            with self._lock:
+                self._known[key] = [list(astuple(query)) for query in made]
+                self._file.write_text(json.dumps(self._known, ensure_ascii=False, indent=0), "utf-8")
         return [Query(*fields) for fields in self._known[key]]  # type: ignore[arg-type]
 
 
@@ -76,18 +82,17 @@ def rankings(
     found: dict[tuple[str, str], list[tuple[Question, list[str]]]] = {}
     program = AdaptiveRAG(next(iter(retrievers.values())), lm=connector(transformed.settings))
     read(shipped("artifacts/default")).apply(program)
-    with Progress() as progress:
+    with Progress() as progress, ThreadPoolExecutor(len(get_args(Transform))) as threads:
         for name, retriever in retrievers.items():
             program.retriever = retriever
             program.params = Params(rank_without_cross_encoder=weights[name], **NO_BARS)  # type: ignore[arg-type]
             made = [transform for transform in get_args(Transform) if transform != "clear"]
             task = progress.add_task(f"Transforming {name}", total=len(questions[name]) * len(made))
             for question in questions[name]:
-                known: dict[str, list[Query]] = {}
-                for transform in made:
-                    if queries := transformed.of(transform, name, question, program):
-                        known[transform] = queries
-                    progress.advance(task)
+                # Side by side: the embedded model then answers a sixth faster.
+                each = threads.map(partial(transformed.of, name=name, question=question, program=program), made)
+                known = {transform: queries for transform, queries in zip(made, each, strict=True) if queries}
+                progress.advance(task, len(made))
                 for transform, queries in ({"clear": plain(question.text)} | known if known else known).items():
                     search = program.params.search_for("clear").model_copy(update={"abstracts": 0})
                     hits = retriever.retrieve(queries, search, program.params).hits

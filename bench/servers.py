@@ -60,7 +60,7 @@ def questions(number: int) -> list[str]:
     for name in SETS:
         with (DATASETS / name / "questions.jsonl").open(encoding="utf-8") as file:
             found += [json.loads(line)["question"] for line in file]
-    return found[:: max(len(found) // number, 1)][:number]
+    return [found[place * len(found) // number] for place in range(min(number, len(found)))]
 
 
 def write(index: Index, chunks: list[Chunk], vectors: np.ndarray) -> float:
@@ -99,8 +99,9 @@ class Drawn:
 
     def encode_with_tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         drawn = [np.random.default_rng(zlib.crc32(text.encode())).standard_normal((12, DIMENSIONS)) for text in texts]
-        tokens = [(rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32) for rows in drawn]
-        return np.array([rows[0] for rows in tokens]), tokens
+        units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in drawn]
+        vectors = np.array([rows[0] for rows in units], np.float32)
+        return vectors, [np.rint(rows * 127).astype(np.int8) for rows in units]
 
 
 def retrieve(index: Index, texts: Sequence[str], queries: int) -> float:

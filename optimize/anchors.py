@@ -18,15 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
 from program.errors import LabelError
 from program.ingest import FileReport, ingest
 from program.params import Params
 from program.retrieval.analysis import terms
 from program.retrieval.embedded import EmbeddedIndex
 from program.retrieval.encoders import Encoder, passage_text
-from program.retrieval.index import Document, Filters, Index
+from program.retrieval.index import Index
 from program.retrieval.retriever import Retriever
 from program.sentences import split_sentences
 from program.types import Hit, Query
@@ -79,7 +77,7 @@ def find_anchors(retriever: Retriever, params: Params, step: Step = lambda: None
     """
     anchors = []
     for document in retriever.index.documents():
-        sentences = opening(retriever.index, document, retriever.encoder)
+        sentences = opening(retriever.index, document.name)
         left = [without_words_of(document.title, sentence) for sentence in sentences] or [""]
         number = next((n for n, words in enumerate(left, 1) if len(content_words(words)) >= LEAST), 1)
         anchors.append(_find(retriever, params, Anchor(document.name, document.title, left[number - 1], number)))
@@ -92,12 +90,9 @@ def hit_rate(anchors: Sequence[Anchor], k: int) -> float:
     return sum(anchor.hit(k) for anchor in anchors) / max(len(anchors), 1)
 
 
-def opening(index: Index, document: Document, encoder: Encoder) -> list[str]:
+def opening(index: Index, name: str) -> list[str]:
     """Sentences of the first chunk of the document's abstract, or of its text; none when the index holds no chunk."""
-    any_direction = np.eye(1, encoder.dimensions, dtype=np.float32)[0]
-    only = Filters(document=document.name)
-    hits = index.search("", any_direction, k=max(document.chunks, 1), alpha=1.0, fusion="ranked", filters=only)
-    chunks = sorted((hit.chunk for hit in hits), key=lambda chunk: (chunk.kind != "abstract", chunk.position))
+    chunks = sorted(index.chunks(name), key=lambda chunk: (chunk.kind != "abstract", chunk.position))
     return [sentence.text for sentence in split_sentences(chunks[0].text)] if chunks else []
 
 

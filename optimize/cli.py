@@ -298,10 +298,8 @@ def _prepare(
     read = read_labels(labels_folder(labels))
     with terminal.progress() as on_progress:
         on_progress(0, 0, "Loading the encoder")
-        encoder = load_encoder(settings)
-        retriever = Retriever(
-            open_library(settings, encoder, on_progress=on_progress), encoder, load_reranker(settings)
-        )
+        encoder, reranker = load_encoder(settings), load_reranker(settings)
+        retriever = Retriever(open_library(settings, encoder, on_progress=on_progress), encoder, reranker)
     # One connection to the language model serves every program of the run.
     connect = artifacts.connector(settings)
     connected: list[Any] = []

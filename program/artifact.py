@@ -206,7 +206,8 @@ def load(
             f"but {encoder.fingerprint} is in use.",
             "Set RAG_ENCODER to that encoder, or compile again with `python -m optimize`.",
         )
-    retriever = Retriever(open_library(settings, encoder, on_progress=on_progress), encoder, load_reranker(settings))
+    reranker = load_reranker(settings)
+    retriever = Retriever(open_library(settings, encoder, on_progress=on_progress), encoder, reranker)
     program = AdaptiveRAG(retriever, lm=connector(settings, on_progress), warnings=_warnings(artifact, settings))
     artifact.apply(program)
     return program

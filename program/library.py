@@ -171,7 +171,11 @@ def _up_to_date_demo(place: Place, settings: Settings, encoder: Encoder, on_prog
         settings.data.mkdir(parents=True, exist_ok=True)
         with FileLock(settings.data / "demo.lock", timeout=PATIENCE):
             index = _open_or_remake(place, encoder)
-            ingest([corpus], index, encoder, mirror=True, on_progress=_whole(on_progress))
+            try:
+                ingest([corpus], index, encoder, mirror=True, on_progress=_whole(on_progress))
+            except BaseException:
+                index.close()
+                raise
             return index
     except Timeout as error:
         raise LibraryError("Another process has been making the demo library for too long.", "Try again.") from error

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import psutil
 
 
+@cache
 def processor_cores() -> int:
     """Cores that this process may use: physical ones, and within a container's share of them."""
     cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, overload
 
 import typer
 
+from program.errors import LibraryError
 from program.terminal import FAILED, failures, print_json, progress, say
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Paged(Sequence[T]):
         for begin in range(0, len(self._ids), PAGE):
             page = self._ids[begin : begin + PAGE]
             found = self._fetch(page)
+            if len(found) < len(page):
+                raise LibraryError("A document was changed while it was copied.", "Run the same command again.")
             yield from (found[id] for id in page)
 
 
@@ -96,7 +99,8 @@ def _compared(
 ) -> Iterator[bool]:
     """Whether both find the same for the beginning of a passage; passages of documents that lie evenly in the list."""
     with_text = [document for document in documents if document.chunks]
-    asked = with_text[:: max(len(with_text) // samples, 1)][:samples] if samples else []
+    number = min(samples, len(with_text))
+    asked = [with_text[place * len(with_text) // number] for place in range(number)]
     for place, document in enumerate(asked):
         on_progress(place, len(asked), f"Comparing: {document.name}")
         chunks = source.chunks(document.name)

@@ -79,11 +79,26 @@ def test_one_setting_says_where_libraries_are(embedded):
 
 
 @pytest.mark.parametrize(
-    ("url", "grpc"), [("ftp://host", "50051"), ("http://", "50051"), ("http://host", "port"), ("a,b", "1,2,3")]
+    ("url", "grpc"),
+    [
+        ("ftp://host", "50051"),
+        ("http://", "50051"),
+        ("http://host", "port"),
+        ("a,b", "1,2,3"),
+        (",", "1"),
+        ("host", "99999"),
+    ],
 )
 def test_an_address_that_is_none_is_refused(embedded, url, grpc):
     with pytest.raises(SettingsError, match="RAG_WEAVIATE_GRPC"):
         library_for_writing(embedded.model_copy(update={"weaviate_url": url, "weaviate_grpc": grpc}))
+
+
+def test_an_address_of_the_sixth_version_keeps_its_brackets_where_they_belong(embedded):
+    server = {"weaviate_url": "http://[::1]:8080", "weaviate_grpc": "[::1]:50051"}
+    place = library_for_writing(embedded.model_copy(update=server))
+    (endpoint,) = place.address.endpoints
+    assert (endpoint.host, endpoint.grpc_host, str(endpoint)) == ("::1", "::1", "http://[::1]:8080")
 
 
 def test_the_plain_variable_names_a_server_too(monkeypatch):

@@ -13,7 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from program import cli
+from program.errors import LibraryError
 from program.library import Folder, Place, library_for_writing
+from program.migrate import Paged
 from program.retrieval.index import Index
 from program.settings import Settings
 from tests.fakes import HashEncoder
@@ -51,6 +53,12 @@ def folder(tmp_path: Path) -> Folder:
     with closing(place.open(HashEncoder(), create=True)) as index:
         ingest([tmp_path / f"{name}.md" for name in (*TEXTS, "long")], index, HashEncoder())
     return place
+
+
+def test_a_document_that_changes_while_it_is_copied_is_an_error():
+    pages = Paged(["a", "b"], lambda ids: {"a": 1})
+    with pytest.raises(LibraryError, match="changed"):
+        list(pages)
 
 
 def run(*args: str) -> dict[str, object]:

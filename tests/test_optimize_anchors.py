@@ -60,9 +60,8 @@ def test_the_abstract_is_asked_before_the_text(tmp_path: Path) -> None:
     put(
         found, "note", "Toads", chunk("note", "Toads", "It began so. Then it went on.", 1), chunk("note", "T", "No.", 7)
     )
-    documents = {document.name: document for document in found.index.documents()}
-    assert opening(found.index, documents["paper.md"], found.encoder)[0] == "Newts glow in e.g. caves."
-    assert opening(found.index, documents["note.md"], found.encoder)[0] == "It began so."
+    assert opening(found.index, "paper.md")[0] == "Newts glow in e.g. caves."
+    assert opening(found.index, "note.md")[0] == "It began so."
 
 
 def test_documents_find_themselves(tmp_path: Path) -> None:

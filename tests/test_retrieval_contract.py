@@ -136,15 +136,19 @@ def test_a_search_is_the_fusion_of_its_two_legs(library: Index, alpha: float, fu
     assert fuse(dense, lexical, alpha=alpha, fusion=fusion, k=k) == find(library, text, k, alpha, fusion)
 
 
-def test_searches_side_by_side_find_what_each_finds_alone(library: Index):
+def test_searches_side_by_side_find_what_each_finds_alone(library: Index, opener: Opener, tmp_path: Path):
     searches = [
         Search(text, ENCODER.encode([text])[0], k, alpha, "relative", filters, title_weight)
         for text in ("self-attention", "removes units", "gradients of C", "", "self-attention")
         for k, alpha in ((1, 0.0), (4, 0.4), (50, 1.0))
         for filters, title_weight in ((Filters(), 1.0), (Filters(document="gpt"), 0.0))
     ]
-    assert library.search_all(searches) == [library.search_all([search])[0] for search in searches]
-    assert library.search_all([]) == []
+    together = library.search_all(searches)
+    library.close()
+    other = opener(tmp_path / "index", ENCODER)  # which remembers nothing of the first
+    assert together == [other.search_all([search])[0] for search in searches]
+    assert other.search_all([]) == []
+    other.close()
 
 
 def test_legs_say_who_found_a_hit(library: Index):
@@ -362,6 +366,25 @@ def test_vectors_that_do_not_fit_are_refused(library: Index, fault: str):
     assert len(library) == len(TEXTS)
 
 
+def test_a_search_while_the_first_document_is_written_finds_old_or_new(empty: Index):
+    found: list[list[Hit]] = []
+
+    class Asked(list[np.ndarray]):
+        def __iter__(self) -> Iterator[np.ndarray]:
+            for place, vector in enumerate(super().__iter__()):
+                if place % 40 == 0:
+                    found.append(find(empty, "zeppelin", k=500, alpha=0.0))
+                yield vector
+
+    texts = [f"zeppelin {place}" for place in range(250)]
+    chunks = [chunk("ship", place, text) for place, text in enumerate(texts)]
+    vectors, tokens = encode_passages(ENCODER, texts)
+    empty.replace(Document("ship", "Ship", "sha"), chunks, Asked(vectors), tokens)
+    assert len(found) > 1
+    assert all(hit.lexical > 0 for hits in found for hit in hits)
+    assert len(find(empty, "zeppelin", k=500, alpha=0.0)) == 250
+
+
 def test_deleting(library: Index):
     assert library.delete("gpt")
     assert not library.delete("gpt")
@@ -449,6 +472,28 @@ def test_vectors_and_token_vectors_come_back(library: Index):
     assert list(found) == ["gpt-0"]
     assert found["gpt-0"].dtype == np.uint8
     assert (found["gpt-0"] == tokens[0]).all()
+
+
+def test_the_generation_is_another_after_every_change(library: Index):
+    seen = [library.generation()]
+    changes: list[Callable[[], object]] = [
+        lambda: put(library, "new", ["A zeppelin rose."]),
+        lambda: put(library, "new", ["A zeppelin fell."]),
+        lambda: library.rename("new", replace(library.documents()[0], name="newer"), lambda item: f"renamed-{item.id}"),
+        lambda: library.delete("gpt"),
+    ]
+    for change in changes:
+        change()
+        assert library.generation() == library.generation() not in seen
+        seen.append(library.generation())
+
+
+def test_a_closed_index_is_a_library_error(library: Index):
+    library.close()
+    for asked in (lambda: len(library), lambda: find(library, "zeppelin"), library.documents, library.generation):
+        with pytest.raises(LibraryError):
+            asked()
+    library.close()
 
 
 def test_inverse_document_frequency(library: Index):

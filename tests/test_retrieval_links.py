@@ -34,6 +34,13 @@ def test_all_that_are_named_are_found_in_order():
     assert titles.named_in(terms("From York to New York and to York again")) == ["2", "3", "1"]
 
 
+def test_names_that_begin_alike_are_all_found_the_longest_first():
+    titles = Titles(
+        [("state", "New York"), ("city", "New York City"), ("paper", "New York City Times"), ("new", "New")]
+    )
+    assert titles.named_in(terms("In New York City it rained.")) == ["city", "state", "new"]
+
+
 def test_links_are_between_documents():
     chunks = [
         Chunk("film", "film", "Kiss and Tell (1945 film)", "It stars Shirley Temple as Corliss Archer."),

@@ -6,6 +6,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,9 +17,9 @@ import numpy as np
 import pytest
 
 from program.errors import FormatMismatch, LibraryError, LibraryMissing, LibraryUnavailable, NotAllWritten
-from program.retrieval import weaviate_nodes, weaviate_schema, weaviate_write
+from program.retrieval import weaviate_nodes, weaviate_read, weaviate_schema, weaviate_write
 from program.retrieval.encoders import encode_passages
-from program.retrieval.index import Document
+from program.retrieval.index import Document, Filters, Search
 from program.retrieval.late import packed_width
 from program.retrieval.weaviate import WeaviateIndex, remove
 from program.retrieval.weaviate_nodes import Address
@@ -59,6 +61,70 @@ def put(index: WeaviateIndex, name: str, passages: list[str], vectors: object = 
 
 def found(index: WeaviateIndex, text: str, k: int = 1000, alpha: float = 0.0) -> set[str]:
     return {hit.chunk.text for hit in index.search(text, ENCODER.encode([text])[0], k=k, alpha=alpha, fusion="ranked")}
+
+
+# Searches side by side
+
+
+def test_one_search_that_fails_beside_others_is_raised(address: Address, monkeypatch: pytest.MonkeyPatch):
+    real = weaviate_read.Reader.near
+
+    def near(self: weaviate_read.Reader, search: Search) -> object:
+        if search.k == 2:
+            raise LibraryError("no more")
+        return real(self, search)
+
+    monkeypatch.setattr(weaviate_read.Reader, "near", near)
+    with closing(opened(address)) as index:
+        put(index, "ship", texts("old", 3))
+        vector = ENCODER.encode(["zeppelin"])[0]
+        searches = [Search("zeppelin", vector, k, 0.5, "ranked") for k in (1, 2, 3)]
+        with pytest.raises(LibraryError, match="no more"):
+            index.search_all(searches)
+        assert [len(hits) for hits in index.search_all([searches[0], searches[2]])] == [1, 3]
+
+
+def test_each_word_is_counted_once_for_all_searches(address: Address, monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[tuple[str, ...], str]] = []
+    real = weaviate_read.Reader.having
+
+    def having(self: weaviate_read.Reader, known: weaviate_read.Statistics, terms: object, *names: str) -> object:
+        asked.extend((names, term) for term in terms if (" ".join(names), term) not in known.having)  # type: ignore[attr-defined]
+        return real(self, known, terms, *names)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(weaviate_read.Reader, "having", having)
+    with closing(opened(address)) as index:
+        put(index, "ship", texts("old", 3))
+        vector = ENCODER.encode(["zeppelin"])[0]
+        filters = (Filters(), Filters(kind="passage"), Filters(document="ship"))
+        index.search_all([Search("old zeppelin submarine", vector, 3, 0.5, "ranked", which) for which in filters])
+    assert sorted(term for _, term in asked) == ["old", "old", "zeppelin", "zeppelin"]  # in titles, in texts
+
+
+def test_a_request_past_its_deadline_leaves_the_others_alone(address: Address):
+    """Each such request drops the connection that all share; whoever is using it goes on."""
+    with closing(opened(address)) as index:
+        put(index, "ship", texts("old", 3))
+        stop, failures, answers = threading.Event(), [], []
+
+        def read() -> None:
+            while not stop.is_set():
+                try:
+                    answers.append(len(found(index, "zeppelin")))
+                except Exception as error:
+                    failures.append(error)
+
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        for _ in range(4):
+            with pytest.raises(LibraryUnavailable):
+                index._nodes.run(lambda client: time.sleep(1.2), 0.3)
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert failures == []
+        assert set(answers) == {3}
 
 
 # Interrupted writes

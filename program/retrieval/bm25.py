@@ -52,9 +52,10 @@ def score(
     weights: Mapping[str, float], title: Sequence[str], text: Sequence[str], extent: Extent, title_weight: float
 ) -> float:
     """BM25 of one chunk. weights: idf of each term of the query. title, text: its terms, repeats kept."""
+    # While a library's first document is written, its chunks may be found before they are counted.
     parts = (
-        (title, title_weight, extent.title_terms / max(extent.titled, 1)),
-        (text, 1.0, extent.text_terms / max(extent.worded, 1)),
+        (title, title_weight, extent.title_terms / extent.titled if extent.titled else 1.0),
+        (text, 1.0, extent.text_terms / extent.worded if extent.worded else 1.0),
     )
     total = 0.0
     for terms, boost, mean in parts:

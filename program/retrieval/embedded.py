@@ -33,7 +33,7 @@ from program.retrieval.encoders import Encoder
 from program.retrieval.index import Document, Index, Search, check_vectors
 from program.retrieval.late import Packed, packed_width
 from program.retrieval.postings import BLOCK
-from program.retrieval.snapshot import KIND, NO_YEAR, Snapshot, number_of, write_columns
+from program.retrieval.snapshot import KIND, NO_YEAR, Snapshot, generation, number_of, write_columns
 from program.retrieval.vector_file import VectorFile
 from program.types import Chunk, Hit
 
@@ -188,11 +188,17 @@ class EmbeddedIndex(Index):
             total = _count(connection)
             return {term: idf(total, postings.document_frequency(connection, term)) for term in terms}
 
+    def generation(self) -> int:
+        with self._database.transaction() as connection:
+            return generation(connection)
+
     def __len__(self) -> int:
         with self._database.transaction() as connection:
             return _count(connection)
 
     def close(self) -> None:
+        self._snapshot = None
+        self._vectors.close()
         self._database.close()
 
     @contextmanager

@@ -153,6 +153,10 @@ class Index(Protocol):
         """Term (as `analysis.terms` makes them) to ln(1 + (N - n + 0.5) / (n + 0.5)), n of N chunks having the term."""
         ...
 
+    def generation(self) -> int:
+        """Another number whenever documents were put in, renamed or taken out."""
+        ...
+
     def __len__(self) -> int:
         """Number of chunks."""
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from unicodedata import east_asian_width
 
 from program.retrieval.analysis import terms
@@ -20,6 +21,7 @@ Name = tuple[str, ...]
 _QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
 
 
+@lru_cache(maxsize=2**17)  # a library's titles are read anew when one of them changes
 def name_of(title: str) -> Name:
     """A title as it would stand in a text: its terms, without what brackets at its end tell apart ("Ed Wood (film)").
 
@@ -40,17 +42,19 @@ class Titles:
         for key, title in titled:
             if name := name_of(title):
                 self._known.setdefault(name, []).append(key)
-        self._by_first_term: dict[str, list[Name]] = {}
+        lengths: dict[str, set[int]] = {}
         for name in self._known:
-            self._by_first_term.setdefault(name[0], []).append(name)
+            lengths.setdefault(name[0], set()).add(len(name))
+        #: Lengths of the names that begin with a term, the longest first.
+        self._lengths = {term: sorted(found, reverse=True) for term, found in lengths.items()}
 
     def named_in(self, words: Sequence[str]) -> list[str]:
         """Those whose names stand in a text, in the order in which they do. words: the text's terms."""
         found = (
             name
             for place, word in enumerate(words)
-            for name in self._by_first_term.get(word, ())
-            if tuple(words[place : place + len(name)]) == name
+            for length in self._lengths.get(word, ())
+            if (name := tuple(words[place : place + length])) in self._known
         )
         return [key for name in dict.fromkeys(found) for key in self._known[name]]
 

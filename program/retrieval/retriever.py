@@ -93,6 +93,8 @@ class Retriever:
     def pools(self, queries: Sequence[Query], search: SearchParams, params: Params) -> list[Pool]:
         """Unranked candidates, one pool for each distinct `against`, in order. Raises LibraryError."""
         queries = [query for query in queries if _is_searched(query, search)]
+        if not queries:
+            return []
         encoded = self._encode(queries)
         takes = _takes(search, params)
         searches = [
@@ -103,7 +105,8 @@ class Retriever:
         found, followed = self._search_and_follow(searches, queries, encoded, params)
         rankings = [found[begin : begin + len(takes)] for begin in range(0, len(found), len(takes))]
         joined = _join(queries, rankings, followed, params.rrf_k)
-        return [_pool(against, hits, self._features(against, hits, encoded)) for against, hits in joined.items()]
+        features = self._features(joined, encoded)
+        return [_pool(against, hits, features[against]) for against, hits in joined.items()]
 
     def candidates(self, queries: Sequence[Query], params: Params) -> Candidates:
         """What `replay` needs to give the pools of these queries under any search parameters.
@@ -128,7 +131,7 @@ class Retriever:
         for against, pool in hits.items():
             for hit in followed[against]:
                 pool.setdefault(hit.chunk.id, hit)
-        features = {against: self._features(against, list(pool.values()), encoded) for against, pool in hits.items()}
+        features = self._features({against: list(pool.values()) for against, pool in hits.items()}, encoded)
         return Candidates(tuple(queries), legs, followed, features)
 
     def _search_and_follow(
@@ -157,12 +160,11 @@ class Retriever:
         return found[: len(searches)], followed
 
     def _titles(self) -> Titles:
-        """The documents' titles, read again when the number of chunks has changed. Where they are out of date, a new
-        document is not followed for as long, and an old one is looked for in vain."""
-        size = len(self.index)
-        if self._known_titles is None or self._known_titles[0] != size:
+        """The documents' titles, read again when the library has changed."""
+        generation = self.index.generation()
+        if self._known_titles is None or self._known_titles[0] != generation:
             documents = self.index.documents()
-            self._known_titles = size, Titles((document.name, document.title) for document in documents)
+            self._known_titles = generation, Titles((document.name, document.title) for document in documents)
         return self._known_titles[1]
 
     def _encode(self, queries: Sequence[Query]) -> _Encoded:
@@ -171,29 +173,38 @@ class Retriever:
         vectors, tokens = self.encoder.encode_with_tokens(texts)
         return {text: (vectors[row], tokens[row]) for row, text in enumerate(texts)}
 
-    def _features(self, against: str, hits: Sequence[Hit], encoded: _Encoded) -> dict[str, Features]:
-        ids = [hit.chunk.id for hit in hits]
-        vector, tokens = encoded[against]
-        vectors = self.index.vectors(ids)
-        late = late_interaction(tokens, self.index.token_vectors(ids))
-        mass = self.index.inverse_document_frequency(query_terms(against))
-        named = set(Titles((hit.chunk.id, hit.chunk.title) for hit in hits).named_in(terms(against)))
-        words = {hit.chunk.id: terms(hit.chunk.text) for hit in hits}
-        names = links([hit.chunk for hit in hits], words)
-        logits = self.reranker.logits(against, [passage_text(hit.chunk) for hit in hits]) if self.reranker else None
-        features = {}
-        for row, hit in enumerate(hits):
-            id, title = hit.chunk.id, set(terms(hit.chunk.title))
-            features[id] = Features(
-                late_interaction=late.get(id, 0.0),
-                dense=float(vectors[id] @ vector) if id in vectors else hit.dense,
-                covered=_shares(mass, title.union(words[id])),
-                title=sum(_shares(mass, title).values()),
-                named=id in named,
-                names=names[id],
-                cross_encoder=None if logits is None else float(logits[row]),
-            )
-        return features
+    def _features(self, pools: Mapping[str, Sequence[Hit]], encoded: _Encoded) -> dict[str, dict[str, Features]]:
+        """By `against` and chunk id. pools: the hits to rank against each text."""
+        ids = list({hit.chunk.id for hits in pools.values() for hit in hits})
+        vectors, tokens = self.index.vectors(ids), self.index.token_vectors(ids)
+        words = {hit.chunk.id: terms(hit.chunk.text) for hits in pools.values() for hit in hits}
+        asked = {against: query_terms(against) for against in pools}
+        idf = self.index.inverse_document_frequency(list({term for of in asked.values() for term in of}))
+
+        def features(against: str, hits: Sequence[Hit]) -> dict[str, Features]:
+            vector, token_vectors = encoded[against]
+            mass = {term: idf[term] for term in asked[against]}
+            of_hits = {hit.chunk.id: tokens[hit.chunk.id] for hit in hits if hit.chunk.id in tokens}
+            late = late_interaction(token_vectors, of_hits)
+            named = set(Titles((hit.chunk.id, hit.chunk.title) for hit in hits).named_in(terms(against)))
+            names = links([hit.chunk for hit in hits], words)
+            texts = [passage_text(hit.chunk) for hit in hits]
+            logits = self.reranker.logits(against, texts) if self.reranker else None
+            found = {}
+            for row, hit in enumerate(hits):
+                id, title = hit.chunk.id, set(terms(hit.chunk.title))
+                found[id] = Features(
+                    late_interaction=late.get(id, 0.0),
+                    dense=float(vectors[id] @ vector) if id in vectors else hit.dense,
+                    covered=_shares(mass, title.union(words[id])),
+                    title=sum(_shares(mass, title).values()),
+                    named=id in named,
+                    names=names[id],
+                    cross_encoder=None if logits is None else float(logits[row]),
+                )
+            return found
+
+        return {against: features(against, hits) for against, hits in pools.items()}
 
 
 def replay(candidates: Candidates, search: SearchParams, params: Params) -> list[Pool]:

@@ -51,11 +51,10 @@ class Snapshot:
     @classmethod
     def read(cls, connection: sqlite3.Connection, vectors: VectorFile, known: Snapshot | None) -> Snapshot:
         """The state that the connection's transaction sees, made from an earlier or later one as far as that helps."""
-        query = "SELECT CAST(value AS INTEGER) FROM about WHERE name = 'generation'"
-        generation = connection.execute(query).fetchone()[0]
-        if known is not None and known.generation == generation:
+        current = generation(connection)
+        if known is not None and known.generation == current:
             return known
-        if known is None or known.generation > generation:
+        if known is None or known.generation > current:
             known = cls(-1, np.zeros((5, 0), np.int32), vectors.read(0))
         query = "SELECT block, numbers FROM columns WHERE generation > ? ORDER BY block"
         changed = [
@@ -67,7 +66,7 @@ class Snapshot:
         columns[:, :before] = known.columns
         for begin, rows in changed:
             columns[:, begin : begin + len(rows)] = rows.T
-        return cls(generation, columns, vectors.read(columns.shape[1]))
+        return cls(current, columns, vectors.read(columns.shape[1]))
 
     @cached_property
     def total(self) -> int:
@@ -82,8 +81,9 @@ class Snapshot:
         """Begin to multiply every row with each of some vectors; the call that is given waits for the products,
         float32 [keys] for each vector."""
         wanted = {vector.tobytes(): vector for vector in vectors}
-        new = {key: vector for key, vector in wanted.items() if key not in self._dense}
-        known = {key: self._dense[key] for key in wanted if key not in new}
+        # Read once: another thread may make room in between.
+        known = {key: scores for key in wanted if (scores := self._dense.get(key)) is not None}
+        new = {key: vector for key, vector in wanted.items() if key not in known}
         scanning = products(self.matrix, list(new.values()))
 
         def finish() -> list[Scores]:
@@ -120,6 +120,12 @@ class Snapshot:
             known = np.flatnonzero(passes)
             _remember(self._passing, filters, known)
         return known
+
+
+def generation(connection: sqlite3.Connection) -> int:
+    """How many changes the state that the connection's transaction sees has had."""
+    query = "SELECT CAST(value AS INTEGER) FROM about WHERE name = 'generation'"
+    return int(connection.execute(query).fetchone()[0])
 
 
 def write_columns(connection: sqlite3.Connection, rows: Mapping[int, tuple[int, ...]]) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,8 @@ Vector = NDArray[np.float32]  # [d]
 Matrix = NDArray[np.float32]  # [rows, d]
 Scores = NDArray[np.float32]  # [rows]
 
-#: A part of a scan, in rows: long enough that handing it to a thread is nothing beside it.
-PART = 8192
-_CORES = processor_cores()
-_threads = ThreadPoolExecutor(_CORES, "scan")
+#: Rows that a thread scans at least: fewer are done before it is told of them.
+LEAST = 8192
 
 
 class VectorFile:
@@ -53,6 +52,10 @@ class VectorFile:
                 raise LibraryError(f"The vectors {self._path} are not all there.", _AGAIN)
             self._mapped = mapped
         return mapped[:rows]
+
+    def close(self) -> None:
+        """Let go of the file; matrices that were read stay good."""
+        self._mapped = self._mapped[:0].copy()
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[int, Matrix], None]]:
@@ -88,6 +91,7 @@ def products(matrix: Matrix, vectors: Sequence[Vector]) -> Callable[[], list[Sco
         return list
     scores = np.empty((len(matrix), len(vectors)), np.float32)
     many = np.stack(vectors)
+    rows = max(LEAST, -(-len(matrix) // processor_cores()))
 
     def scan(begin: int) -> None:
         # Not `@`: row by row is faster here, and gives equal vectors equal products wherever they stand and whatever
@@ -95,15 +99,20 @@ def products(matrix: Matrix, vectors: Sequence[Vector]) -> Callable[[], list[Sco
         part = slice(begin, begin + rows)
         np.vecdot(matrix[part, None], many, out=scores[part])
 
-    rows = max(PART, -(-len(matrix) // _CORES))
-    parts = [_threads.submit(scan, begin) for begin in range(0, len(matrix), rows)]
+    parts = [_threads(os.getpid()).submit(scan, begin) for begin in range(0, len(matrix), rows)]
 
     def finish() -> list[Scores]:
         for part in parts:
             part.result()
-        return list(np.ascontiguousarray(scores.T))
+        return [column.copy() for column in scores.T]
 
     return finish
+
+
+@cache
+def _threads(process: int) -> ThreadPoolExecutor:
+    """Threads of this process: one that was forked has none of its parent's."""
+    return ThreadPoolExecutor(processor_cores(), f"scan-{process}")
 
 
 _AGAIN = "Delete the folder and ingest again, or choose another with --index."

@@ -9,11 +9,9 @@ So the two legs are two queries side by side, the lexical one deeper than the le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,16 +25,13 @@ from program.retrieval.fusion import Fused, fuse_legs
 from program.retrieval.index import Document, Index, Search
 from program.retrieval.late import Packed
 from program.retrieval.weaviate_nodes import SCHEMA, Address, Nodes
-from program.retrieval.weaviate_read import AT_ONCE, IDS, Reader, Statistics, Whole, Words, best_first, census, cosines
+from program.retrieval.weaviate_read import IDS, Reader, Statistics, Whole, Words, best_first, census, cosines
 from program.retrieval.weaviate_schema import check, drop, library, make, moved, require
 from program.retrieval.weaviate_write import Part, Writer
 from program.types import Chunk, Hit
 
 if TYPE_CHECKING:
     from weaviate import WeaviateClient
-
-#: Candidates of the lexical leg for each hit it keeps: Weaviate's own order is near ours, not the same.
-DEEPER = 3
 
 
 class WeaviateIndex(Index):
@@ -98,28 +93,26 @@ class WeaviateIndex(Index):
             raise
 
     def search_all(self, searches: Sequence[Search]) -> list[list[Hit]]:
-        known = self._reader.statistics()
-        one = partial(self._fused, known=known)
-        if len(searches) < 2:
-            fused = list(map(one, searches))
-        else:
-            with ThreadPoolExecutor(min(len(searches), AT_ONCE), "weaviate-searches") as threads:
-                fused = list(threads.map(one, searches))
-        whole = self._reader.whole(list({each.id for found in fused for each in found}))
+        reader, known = self._reader, self._reader.statistics()
+        near = [reader.threads.submit(reader.near, search) for search in searches]
+        worded = [reader.threads.submit(reader.with_words, search) for search in searches]
+        words = [each.result() for each in worded]
+        held = {term for search, found in zip(searches, words, strict=True) for term in _held(search, found)}
+        self._weights(known, held)  # each is counted once for all searches
+        legs = zip(searches, [each.result() for each in near], words, strict=True)
+        fused = [self._fused(*each, known) for each in legs]
+        whole = reader.whole(list({one.id for ranking in fused for one in ranking}))
         return [
-            self._hits(search, [each for each in found if each.id in whole], whole, known)  # one may be deleted by now
-            for search, found in zip(searches, fused, strict=True)
+            self._hits(search, [one for one in ranking if one.id in whole], whole, known)  # one may be deleted by now
+            for search, ranking in zip(searches, fused, strict=True)
         ]
 
-    def _fused(self, search: Search, known: Statistics) -> list[Fused]:
-        reader, filters, depth = self._reader, search.filters, search.depth
-        near = reader.threads.submit(reader.near, search.vector, depth, filters) if search.alpha > 0 else None
-        limit = depth * DEEPER if search.alpha < 1 else 0
-        worded = reader.with_words(query_terms(search.text), limit, filters, search.title_weight)
-        lexical = self._lexical(search, worded, known)
-        scored = sorted(((id, score) for id, score in lexical.items() if score > 0), key=best_first)
-        legs = near.result() if near else (), scored[:depth]
-        return fuse_legs(*legs, alpha=search.alpha, fusion=search.fusion, k=search.k)
+    def _fused(
+        self, search: Search, near: Sequence[tuple[str, float]], worded: Mapping[str, Words], known: Statistics
+    ) -> list[Fused]:
+        scored = [(id, score) for id, score in self._lexical(search, worded, known).items() if score > 0]
+        lexical = sorted(scored, key=best_first)[: search.depth]
+        return fuse_legs(near, lexical, alpha=search.alpha, fusion=search.fusion, k=search.k)
 
     def _hits(self, search: Search, fused: Sequence[Fused], whole: Mapping[str, Whole], known: Statistics) -> list[Hit]:
         near = cosines([whole[one.id].vector for one in fused], search.vector)
@@ -130,8 +123,7 @@ class WeaviateIndex(Index):
         ]
 
     def _lexical(self, search: Search, found: Mapping[str, Words], known: Statistics) -> dict[str, float]:
-        held = set().union(*(title + text for title, text in found.values()))
-        weights = self._weights(known, [term for term in query_terms(search.text) if term in held])  # others weigh 0
+        weights = self._weights(known, _held(search, found))
         return {id: bm25.score(weights, *words, known.extent, search.title_weight) for id, words in found.items()}
 
     def replace(
@@ -181,6 +173,9 @@ class WeaviateIndex(Index):
         having = self._reader.having(known, terms, "title_terms", "text_terms")
         return {term: bm25.idf(known.extent.chunks, having[term]) for term in terms}
 
+    def generation(self) -> int:
+        return self._reader.statistics().stamp
+
     def __len__(self) -> int:
         return self._reader.count()
 
@@ -188,7 +183,7 @@ class WeaviateIndex(Index):
         self._reader.close()
         self._nodes.close()
 
-    def _weights(self, known: Statistics, terms: Sequence[str]) -> dict[str, float]:
+    def _weights(self, known: Statistics, terms: Collection[str]) -> dict[str, float]:
         """The idf that the score gives each term."""
         title, text = (self._reader.having(known, terms, name) for name in ("title_terms", "text_terms"))
         return {term: bm25.idf(known.extent.chunks, bm25.having(title[term], text[term])) for term in terms}
@@ -199,7 +194,15 @@ class WeaviateIndex(Index):
             ids = [chunk.id for chunk in old[begin : begin + IDS]]
             vectors, tokens = self.vectors(ids), self.token_vectors(ids)
             for id, chunk in zip(ids, new[begin : begin + IDS], strict=True):
+                if id not in vectors or id not in tokens:
+                    raise LibraryError(f"The document {chunk.document} was changed meanwhile.", "Try again.")
                 yield chunk, vectors[id], tokens[id]
+
+
+def _held(search: Search, found: Mapping[str, Words]) -> list[str]:
+    """The words of the search that any of the chunks has; the others weigh nothing, and need not be counted."""
+    held = set().union(*(title + text for title, text in found.values()))
+    return [term for term in query_terms(search.text) if term in held]
 
 
 def remove(address: Address) -> None:

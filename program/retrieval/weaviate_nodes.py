@@ -15,7 +15,8 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -51,7 +52,8 @@ class Endpoint:
     secure: bool
 
     def __str__(self) -> str:
-        return f"{'https' if self.secure else 'http'}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.secure else 'http'}://{host}:{self.port}"
 
     def open_ports(self) -> tuple[bool, bool]:
         """Whether somebody listens on the HTTP and on the gRPC port."""
@@ -76,7 +78,7 @@ class Address:
     def from_settings(cls, settings: Settings, suffix: str = "") -> Address:
         """The address that the settings name; suffix: of the collection's name. Raises SettingsError."""
         assert settings.weaviate_url, "asked only when there is one"
-        urls = [url.strip() for url in settings.weaviate_url.split(",") if url.strip()]
+        urls = [url.strip() for url in settings.weaviate_url.split(",") if url.strip()] or [""]
         grpc = [port.strip() for port in settings.weaviate_grpc.split(",") if port.strip()] or [str(GRPC_PORT)]
         if len(grpc) not in (1, len(urls)):
             raise SettingsError(
@@ -102,9 +104,9 @@ class Nodes:
         self._choosing = threading.Lock()
         self._lock = threading.Lock()  # held for a moment only
         self._connecting = {endpoint: threading.Lock() for endpoint in address.endpoints}
-        self._clients: dict[Endpoint, WeaviateClient] = {}
+        self._connections: dict[Endpoint, _Connection] = {}
         # A program that never closes its index must not end in the client's warning about it.
-        weakref.finalize(self, _close, self._clients)
+        weakref.finalize(self, _close, self._connections)
         self._closed = False
         self._current: Endpoint | None = None
 
@@ -114,6 +116,8 @@ class Nodes:
 
         Raises LibraryUnavailable when none answers, LibraryError when the server refuses.
         """
+        if self._closed:
+            raise LibraryError(f"The library {self.address} is closed.")
         rounds = ROUNDS if len(self.address.endpoints) > 1 and not once else 1
         for rounds_left in reversed(range(rounds)):
             tried: dict[Endpoint, LibraryError] = {}
@@ -172,11 +176,13 @@ class Nodes:
         """Choose again the next time; and connect anew, unless it stays `connected`: a channel that failed waits longer
         and longer before it tries again."""
         with self._lock:
-            client = None if connected else self._clients.pop(endpoint, None)
+            left = None if connected else self._connections.pop(endpoint, None)
             if self._current == endpoint:
                 self._current = None
-        if client is not None:
-            client.close()
+            if left is not None:
+                left.users -= 1
+        if left is not None:
+            left.close_if_unused()
 
     def _ask(self, endpoint: Endpoint, work: Callable[[WeaviateClient], T], seconds: float) -> T:
         """One node's answer. Raises LibraryUnavailable when it does not come in time, LibraryError when it refuses."""
@@ -184,7 +190,8 @@ class Nodes:
 
         def ask() -> None:
             try:
-                answer.put((work(self._client(endpoint)), None))
+                with self._connected(endpoint) as client:
+                    answer.put((work(client), None))
             except BaseException as error:
                 answer.put((None, error))
 
@@ -203,20 +210,43 @@ class Nodes:
             raise _explained(endpoint, error) from error
         return result  # type: ignore[return-value]
 
-    def _client(self, endpoint: Endpoint) -> WeaviateClient:
+    @contextmanager
+    def _connected(self, endpoint: Endpoint) -> Iterator[WeaviateClient]:
+        """A client that stays open for as long as the body runs, though another thread leaves the node meanwhile."""
         with self._connecting[endpoint]:
-            if endpoint not in self._clients:
-                client = connect(endpoint, self.address)
+            with self._lock:
+                connection = self._connections.get(endpoint)
+                if connection is not None:
+                    connection.users += 1
+            if connection is None:
+                connection = _Connection(connect(endpoint, self.address))
                 with self._lock:
-                    self._clients[endpoint] = client
-                if self._closed:  # while this thread, whose answer nobody waits for any more, was connecting
-                    self._leave(endpoint)
-            return self._clients[endpoint]
+                    if not self._closed:  # while this thread, whose answer nobody waits for any more, was connecting
+                        connection.users += 1
+                        self._connections[endpoint] = connection
+        try:
+            yield connection.client
+        finally:
+            with self._lock:
+                connection.users -= 1
+            connection.close_if_unused()
 
 
-def _close(clients: dict[Endpoint, WeaviateClient]) -> None:
-    for client in clients.values():
-        client.close()
+@dataclass(slots=True)
+class _Connection:
+    """users: who may still ask, the nodes that keep it counted as one."""
+
+    client: WeaviateClient
+    users: int = 1
+
+    def close_if_unused(self) -> None:
+        if not self.users:
+            self.client.close()
+
+
+def _close(connections: dict[Endpoint, _Connection]) -> None:
+    for connection in connections.values():
+        connection.client.close()
 
 
 def connect(endpoint: Endpoint, address: Address) -> WeaviateClient:
@@ -251,13 +281,12 @@ def connect(endpoint: Endpoint, address: Address) -> WeaviateClient:
 def _endpoint(url: str, grpc: str) -> Endpoint:
     try:
         parts = urlsplit(url if "//" in url else f"http://{url}")
-        host, _, port = grpc.rpartition(":")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        port = urlsplit(f"//{grpc}" if ":" in grpc else f"//:{grpc}")
+        if parts.scheme not in ("http", "https") or not parts.hostname or not port.port:
             raise ValueError(url)
         secure = parts.scheme == "https"
-        return Endpoint(
-            parts.hostname, parts.port or (443 if secure else 8080), host or parts.hostname, int(port), secure
-        )
+        http_port = parts.port or (443 if secure else 8080)
+        return Endpoint(parts.hostname, http_port, port.hostname or parts.hostname, port.port, secure)
     except ValueError as error:
         raise SettingsError(
             f"RAG_WEAVIATE_URL is {url!r} and RAG_WEAVIATE_GRPC {grpc!r}: that is no address.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import Any, get_args
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from program.retrieval import bm25
-from program.retrieval.index import Document, Filters
+from program.retrieval.analysis import query_terms
+from program.retrieval.index import Document, Filters, Search
 from program.retrieval.late import Packed
 from program.retrieval.weaviate_nodes import Nodes
 from program.retrieval.weaviate_schema import (
@@ -28,8 +29,11 @@ from program.types import Chunk, ChunkKind
 
 #: Ids in one request, documents in one page, positions in one page of a document's chunks.
 IDS, PAGE, POSITIONS = 500, 1000, 1000
-#: Positions of chunks are below this.
-END = 10**7
+#: Candidates of the lexical leg for each hit it keeps, since Weaviate's own order is near ours, not the same; and how
+#: many a server gives at most, as it is set up by default.
+DEEPER, MOST = 3, 10_000
+#: Words whose counts are kept.
+MOST_WORDS = 100_000
 #: Requests under way at once for one search.
 AT_ONCE = 8
 
@@ -68,28 +72,30 @@ class Reader:
     def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
 
-    def near(self, vector: NDArray[np.float32], limit: int, filters: Filters) -> list[tuple[str, float]]:
-        """Ids and cosines of the chunks of highest cosine, best first, ties by id."""
+    def near(self, search: Search) -> list[tuple[str, float]]:
+        """The dense leg: ids and cosines of the chunks of highest cosine, best first, ties by id."""
+        if search.alpha <= 0:
+            return []
         more: dict[str, Any] = {
-            "limit": limit,
-            "filters": _filter(filters),
+            "limit": min(search.depth, MOST),
+            "filters": _filter(search.filters),
             "include_vector": True,
             "return_properties": ["chunk"],
         }
-        found = self._read(lambda rows: rows.chunks.query.near_vector(vector.tolist(), **more)).objects
+        found = self._read(lambda rows: rows.chunks.query.near_vector(search.vector.tolist(), **more)).objects
         ids, vectors = [item.properties["chunk"] for item in found], [_vector(item) for item in found]
-        return sorted(dict(zip(ids, cosines(vectors, vector), strict=True)).items(), key=best_first)
+        return sorted(dict(zip(ids, cosines(vectors, search.vector), strict=True)).items(), key=best_first)
 
-    def with_words(self, terms: Sequence[str], limit: int, filters: Filters, title_weight: float) -> dict[str, Words]:
-        """Chunks that have any of the terms, those of highest BM25 by Weaviate's reckoning: id to their terms."""
-        if not terms or not limit:
+    def with_words(self, search: Search) -> dict[str, Words]:
+        """Candidates of the lexical leg, those of highest BM25 by Weaviate's reckoning: id to their terms."""
+        terms = query_terms(search.text)
+        if search.alpha >= 1 or not terms:
             return {}
+        title = [f"title_terms^{search.title_weight:.6f}"] if search.title_weight > 0 else []
         more: dict[str, Any] = {
-            "query_properties": ["text_terms", f"title_terms^{title_weight:.6f}"]
-            if title_weight > 0
-            else ["text_terms"],
-            "limit": limit,
-            "filters": _filter(filters),
+            "query_properties": ["text_terms", *title],
+            "limit": min(search.depth * DEEPER, MOST),
+            "filters": _filter(search.filters),
             "return_properties": ["chunk", "title_terms", "text_terms"],
         }
         found = self._read(lambda rows: rows.chunks.query.bm25(" ".join(terms), **more)).objects
@@ -115,7 +121,7 @@ class Reader:
             self._known = known
         return known
 
-    def having(self, known: Statistics, terms: Sequence[str], *properties: str) -> dict[str, int]:
+    def having(self, known: Statistics, terms: Collection[str], *properties: str) -> dict[str, int]:
         """How many chunks have each term in any of the properties."""
         from weaviate.classes.query import Filter
 
@@ -127,9 +133,13 @@ class Reader:
             )
 
         name = " ".join(properties)
-        missing = [term for term in dict.fromkeys(terms) if (name, term) not in known.having]
-        known.having.update(zip(((name, term) for term in missing), self.threads.map(count, missing), strict=True))
-        return {term: known.having[name, term] for term in terms}
+        counted = {term: known.having.get((name, term)) for term in terms}
+        missing = [term for term, chunks in counted.items() if chunks is None]
+        new = dict(zip(missing, self.threads.map(count, missing), strict=True))
+        if len(known.having) > MOST_WORDS:
+            known.having.clear()
+        known.having.update({(name, term): chunks for term, chunks in new.items()})
+        return {term: new[term] if chunks is None else chunks for term, chunks in counted.items()}
 
     def count(self) -> int:
         """Chunks that are there, of all documents, in whatever state."""
@@ -152,9 +162,7 @@ class Reader:
         of_it = Filter.by_property("document").equal(row.document.name)
         of_it = of_it & Filter.by_property("version").equal(row.version)
         found: list[Chunk] = []
-        for begin in range(0, END, POSITIONS):
-            if len(found) >= row.extent.chunks:
-                break
+        for begin in range(0, row.extent.chunks, POSITIONS):
             place = Filter.by_property("position")
             page = of_it & place.greater_or_equal(begin) & place.less_than(begin + POSITIONS)
             objects = self._page("chunks", page, 10 * POSITIONS, {"return_properties": CHUNK_PROPERTIES})

@@ -78,6 +78,7 @@ class Writer:
         except BaseException:
             with suppress(LibraryError):  # the row tells, if the server does not listen any more
                 self._clear(known)
+                self._stamp()  # readers may have counted what is gone
             raise
         titles, texts = [terms(chunk.title) for chunk in chunks], [terms(chunk.text) for chunk in chunks]
         new = Row(replace(document, chunks=len(chunks)), version, known.version, Extent.of(titles, texts))
