@@ -1,6 +1,6 @@
 """What the embedded index costs, against the least that a hybrid query can cost, in one run on the same texts.
 
-    python bench/engines.py [--passages 25000 250000] [--questions 100] [--weaviate URL]
+    python bench/engines.py [--passages 25000 250000] [--questions 100] [--weaviate [URL]]
 
 Reads ../shared/datasets; past their 13,832 passages, passages are sentences of theirs mixed anew. Vectors are random:
 engines are timed here, not retrieval. Times are medians in milliseconds, taken in turns with the floor's.
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +43,7 @@ from program.retrieval.index import Document, Index, Search
 from program.retrieval.late import packed_width
 from program.settings import Settings
 from program.types import Chunk
+from tests.weaviate_server import running
 
 DATASETS = Path(__file__).resolve().parent.parent.parent / "shared" / "datasets"
 SETS = ("hotpotqa", "2wiki", "scifact", "clapnq")
@@ -169,7 +170,7 @@ def three_at_once(index: Index, asked: Sequence[Asked]) -> str:
     return f"{alone:.1f}, {together:.1f}: {alone / together:.2f} times as fast"
 
 
-def measure(size: int, most: int, weaviate: str | None) -> dict[str, str]:
+def measure(size: int, most: int, weaviate: Settings | None) -> dict[str, str]:
     chance = np.random.default_rng(1)
     vectors = chance.standard_normal((size + most, DIMENSIONS), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -214,11 +215,13 @@ def changes(index: Index, asked: Sequence[Asked], vectors: np.ndarray) -> dict[s
     return {"add one": f"{adding:.1f}", "query after": f"{asking:.1f}"}
 
 
-def on_weaviate(url: str, chunks: list[Chunk], matrix: np.ndarray, asked: Sequence[Asked], floor: Floor) -> str:
+def on_weaviate(
+    settings: Settings, chunks: list[Chunk], matrix: np.ndarray, asked: Sequence[Asked], floor: Floor
+) -> str:
     from program.retrieval.weaviate import WeaviateIndex, remove
     from program.retrieval.weaviate_nodes import Address
 
-    address = Address.from_settings(Settings(weaviate_url=url), suffix="Bench")
+    address = Address.from_settings(settings, suffix="Bench")
     try:
         with closing(WeaviateIndex.open(address, "random", DIMENSIONS, create=True)) as index:
             put(index, chunks, matrix)
@@ -232,11 +235,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--passages", type=int, nargs="+", default=[25_000, 250_000])
     parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--weaviate", metavar="URL", help="a server to measure on the same passages")
+    what = "measure a server on the same passages; without URL one that `make weaviate` built"
+    parser.add_argument("--weaviate", metavar="URL", nargs="?", const="", help=what)
     wanted = parser.parse_args()
     if not DATASETS.is_dir():
         sys.exit(f"The data sets are not in {DATASETS}.")
-    rows = [measure(size, wanted.questions, wanted.weaviate) for size in wanted.passages]
+    with ExitStack() as stack:
+        server = None
+        if wanted.weaviate == "":
+            started = stack.enter_context(running(Path(stack.enter_context(tempfile.TemporaryDirectory()))))
+            server = Settings(_env_file=None, weaviate_url=started.url, weaviate_grpc=started.grpc)
+        elif wanted.weaviate:
+            server = Settings(weaviate_url=wanted.weaviate)
+        rows = [measure(size, wanted.questions, server) for size in wanted.passages]
     shown = Table("ms, median", *(row["passages"] for row in rows))
     for name in dict.fromkeys(name for row in rows for name in row if name != "passages"):
         shown.add_row(name, *(row.get(name, "") for row in rows))
