@@ -78,9 +78,11 @@ def test_a_forked_process_searches_too(tmp_path: Path):
     index.close()
     child = os.fork()
     if not child:
-        signal.alarm(20)  # hangs otherwise
-        index = open_index(tmp_path, create=False)
-        os._exit(found(index, "words") != ["words"])
+        try:
+            signal.alarm(20)  # without threads of its own it would wait for ever
+            os._exit(found(open_index(tmp_path, create=False), "words") != ["words"])
+        finally:
+            os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
