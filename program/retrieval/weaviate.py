@@ -98,7 +98,7 @@ class WeaviateIndex(Index):
         worded = [reader.threads.submit(reader.with_words, search) for search in searches]
         words = [each.result() for each in worded]
         held = {term for search, found in zip(searches, words, strict=True) for term in _held(search, found)}
-        self._weights(known, held)  # each is counted once for all searches
+        self._weights(known, held)  # counted in one round for all searches
         legs = zip(searches, [each.result() for each in near], words, strict=True)
         fused = [self._fused(*each, known) for each in legs]
         whole = reader.whole(list({one.id for ranking in fused for one in ranking}))
